@@ -343,7 +343,13 @@ inline constexpr int64_t positions_multiple = 16;
 inline double held_out_share(const Experiment& e) { return std::max(e.validation.share, e.data.hold_out_share); }
 /// Trunk blocks, without the heads.
 inline int64_t num_trunk_blocks(const ModelConfig& m) { return m.layers - m.future_tokens; }
-inline bool has_chained_heads(const ModelConfig& m) { return m.future_heads == FutureHeads::chained; }
+/// Whether each of heads 2, 3, ... reads the head before it, with a block of its own or with one that they share.
+inline bool has_chained_heads(const ModelConfig& m) { return m.future_heads != FutureHeads::parallel; }
+inline bool has_shared_heads(const ModelConfig& m) { return m.future_heads == FutureHeads::shared; }
+/// Blocks of `heads` token heads that a model has: if heads 2, 3, ... share one, two at most.
+inline int64_t num_head_blocks(const ModelConfig& m, int64_t heads) {
+  return has_shared_heads(m) && heads > 2 ? 2 : heads;
+}
 inline int64_t head_dim(const ModelConfig& m) { return m.head_dim > 0 ? m.head_dim : m.dim / m.heads; }
 
 /// The tables of frozen models, given or not.

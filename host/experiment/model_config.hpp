@@ -32,9 +32,9 @@ struct RopeScaling {
 /// Fills the keys of yarn that are 0.
 void resolve_defaults(RopeScaling& scaling);
 
-enum class FutureHeads { parallel, chained };
+enum class FutureHeads { parallel, chained, shared };
 template <>
-inline constexpr auto names_of<FutureHeads> = std::array{"parallel", "chained"};
+inline constexpr auto names_of<FutureHeads> = std::array{"parallel", "chained", "shared"};
 
 struct ModelConfig {
   int64_t dim = 0;

@@ -24,7 +24,8 @@ template <class Model>
 std::vector<Key> model_keys(Model model, bool is_policy) {
   std::vector<Key> keys{
       key("dim", IN(model, dim), "width of the residual stream").range(2, 65536),
-      key("layers", IN(model, layers), "blocks of the trunk, and one for each head").range(1, 1024),
+      key("layers", IN(model, layers), "blocks of the trunk, and one for each head, also if heads share a block")
+          .range(1, 1024),
       key("heads", IN(model, heads),
           "attention heads; without `head_dim` a divisor of `dim`, and `dim / heads` is even")
           .range(1, 1024),
@@ -222,7 +223,8 @@ SchemaTable adapter_table() {
           .is_path(PathKind::weights)
           .unset_when_empty());
   table.keys.push_back(key("train_last", AT(trained_parts.last_blocks),
-                           "last blocks of trunk and heads (`model.layers`) that train. It and `train` replace the "
+                           "last blocks of trunk and heads (`model.layers`, of which shared heads have one) that "
+                           "train. It and `train` replace the "
                            "adapter's choice: the model's other parameters are frozen, and those that the adapter "
                            "adds, as `lora` does, also train")
                            .range(1, 4096)
@@ -248,8 +250,8 @@ SchemaTable model_table() {
   Key future_heads =
       key("future_heads", AT(model.future_heads),
           "input of heads 2, 3, ...: `parallel`: the trunk's output; `chained`: the output of the head before and the "
-          "embedding of the token that it predicts, as in DeepSeek-V3, but read before the final norm; requires "
-          "`future_tokens` above 1")
+          "embedding of the token that it predicts, as in DeepSeek-V3, but read before the final norm; `shared`: as "
+          "`chained`, with one block that all these heads apply, as in FastMTP; requires `future_tokens` above 1")
           .defaults_to("`\"parallel\"`");
   future_heads.get = [](const Experiment& e) {
     return has_chained_heads(e.model) ? to_value(e.model.future_heads) : std::nullopt;  // keeps earlier identities

@@ -137,7 +137,7 @@ int64_t export_eagle(const ModelExport& request) {
                                        "other model whose draft is head 2");
   };
   if (model.future_tokens < 2) refuse("one head");
-  if (has_chained_heads(model)) refuse("chained heads");
+  if (has_chained_heads(model)) refuse(std::string(to_string(model.future_heads)) + " heads");
   if (num_trunk_blocks(model) < 2) refuse("fewer than two blocks below the heads, too few for three hidden states");
   for_each_shape_option(model, [&](const ShapeOption& option, const auto& value) {
     const std::string name = option.name;

@@ -139,10 +139,15 @@ void InitialWeights::check_names(const std::set<std::string>& known) const {
   const auto is_unused = [&](const std::string& name) {
     return is_in_unused_head(name, model_, token_heads_) && (may_have_head || !is_in_first_head(name, model_));
   };
+  const auto advice = [&](const std::string& name) -> std::string {
+    if (has_shared_heads(model_) && name.starts_with(extra_heads))
+      return "; there each head has a block, here future_heads = \"shared\" is one for all: set it to \"chained\"";
+    return std::string("; check [model] ") + config_keys_for_tensor(name);
+  };
   for (const auto& [name, tensor] : tensors_)
     if (!known.contains(name) && !is_unused(name))
-      throw Error(ExitStatus::data, weights_.string() + ": tensor '" + name +
-                                        "' is not part of the model; check [model] " + config_keys_for_tensor(name));
+      throw Error(ExitStatus::data,
+                  weights_.string() + ": tensor '" + name + "' is not part of the model" + advice(name));
 }
 
 void InitialWeights::Tensor::read(int64_t begin, int64_t count, float* out) const {

@@ -49,7 +49,7 @@ Json read_value_heads(ExternalJson& keys) {
 FutureHeads read_future_heads(ExternalJson& keys) {
   if (!keys.has("future_heads")) return FutureHeads::parallel;
   if (const auto heads = from_name<FutureHeads>(keys.text("future_heads"))) return *heads;
-  keys.refuse("future_heads", "\"parallel\" or \"chained\"");
+  keys.refuse("future_heads", "\"parallel\", \"chained\" or \"shared\"");
   return FutureHeads::parallel;
 }
 

@@ -164,10 +164,13 @@ CachedModel::CachedModel(ShardedModel& model, int64_t positions, int64_t texts, 
   for (const auto& unit : model.units()) weights_.push_back(std::make_unique<Gathered>(*unit));
   const ModelConfig& config = model.config();
   const bool copies = weights != at::kFloat;
+  std::map<std::string, Tensor> found;  // once, though shared heads ask for theirs again
   const auto find = [&](const std::string& name) {
-    const Tensor weight = model.weight(name).weight();
-    if (!copies) return weight;
-    return weight.dim() == 2 ? weight.to(weights) : weight.clone();
+    Tensor& weight = found[name];
+    if (weight.defined()) return weight;
+    weight = model.weight(name).weight();
+    if (copies) weight = weight.dim() == 2 ? weight.to(weights) : weight.clone();
+    return weight;
   };
   embedding_ = find("tok_embeddings.weight");
   norm_ = scaled(find("norm.weight"), logit_factor(config));

@@ -15,6 +15,13 @@ bool is_of_another_kind(const StoredHeads& stored, const FrozenConfig& reference
   return stored.count > 1 && reference.model && stored.kind != reference.model->future_heads;
 }
 
+/// One block of a chained head fits as many shared heads as the shape states.
+StoredHeads as_shared(StoredHeads stored, const ModelConfig& shape) {
+  const bool has_one_block =
+      stored.kind == FutureHeads::shared || (stored.kind == FutureHeads::chained && stored.count == 2);
+  return has_shared_heads(shape) && has_one_block ? StoredHeads{shape.future_tokens, FutureHeads::shared} : stored;
+}
+
 /// The heads of `stored` that the reference has by its table.
 int64_t usable_heads(const StoredHeads& stored, const FrozenConfig& reference) {
   if (is_of_another_kind(stored, reference)) return 1;
@@ -39,7 +46,7 @@ FrozenShape reference_shape(ModelConfig model, const Experiment& experiment, con
   const FrozenConfig& reference = experiment.reference;
   const int64_t wanted = experiment.model.future_tokens;
   if (wanted == 1 || reference.heads == ReferenceHeads::next) return {std::move(model), 1};
-  const StoredHeads stored = stored_heads(weights);
+  const StoredHeads stored = as_shared(stored_heads(weights), model);
   const int64_t found = usable_heads(stored, reference);
   if (lacks_own_heads(reference.heads, found, wanted)) refuse_own(experiment, weights, stored);
   if (!reads_own_heads(reference.heads, found, wanted)) return {std::move(model), 1};

@@ -42,7 +42,8 @@ std::vector<ModelTensor> model_tensors(const ModelConfig& model) {
                                 .kind = Kind::embedding,
                                 .cut = ParameterCut::rows}};
   for (int64_t i = 0; i < num_trunk_blocks(model); ++i) add_block(trunk_block_name(i), 0, model, all);
-  for (int64_t k = 1; k <= model.future_tokens; ++k) add_block(head_block_name(model, k), k, model, all);
+  for (int64_t k = 1; k <= num_head_blocks(model, model.future_tokens); ++k)
+    add_block(head_block_name(model, k), k, model, all);
   all.push_back({"norm.weight", "model.norm.weight", {model.dim}, Kind::norm});
   if (!model.tie_word_embeddings)
     all.push_back({.name = output_weight,
@@ -64,7 +65,8 @@ int64_t num_parameters(const ModelConfig& model) {
 std::string trunk_block_name(int64_t block) { return "layers." + std::to_string(block); }
 
 std::string head_block_name(const ModelConfig& model, int64_t head) {
-  return head == 1 ? trunk_block_name(num_trunk_blocks(model)) : "extra_heads." + std::to_string(head - 2);
+  if (head == 1) return trunk_block_name(num_trunk_blocks(model));
+  return "extra_heads." + std::to_string(num_head_blocks(model, head) - 2);
 }
 
 bool is_in_block(std::string_view name) { return name.starts_with("layers.") || name.starts_with("extra_heads."); }
@@ -72,7 +74,7 @@ bool is_in_block(std::string_view name) { return name.starts_with("layers.") || 
 std::vector<std::string> block_names(const ModelConfig& model) {
   std::vector<std::string> names;
   for (int64_t i = 0; i < num_trunk_blocks(model); ++i) names.push_back(trunk_block_name(i));
-  for (int64_t k = 1; k <= model.future_tokens; ++k) names.push_back(head_block_name(model, k));
+  for (int64_t k = 1; k <= num_head_blocks(model, model.future_tokens); ++k) names.push_back(head_block_name(model, k));
   return names;
 }
 

@@ -1,7 +1,7 @@
 // All tensors of a multi-token-prediction Llama, in the order of the forward pass, with shapes and their names in
 // Meta's and Hugging Face's files. Trunk blocks and the next-token head are layers.0 … layers.(L-n), the other heads
 // extra_heads.0 … extra_heads.(n-2); they share one norm and output (Gloeckle et al., arXiv 2404.19737). Chained heads
-// (model/block.hpp) are extra heads with three more tensors.
+// (model/block.hpp) are extra heads with three more tensors; shared ones have those of extra_heads.0 together.
 #pragma once
 
 #include <cstdint>
@@ -42,11 +42,12 @@ std::vector<ModelTensor> model_tensors(const ModelConfig& model);
 int64_t num_parameters(const ModelConfig& model);
 
 std::string trunk_block_name(int64_t block);
-/// "layers.N", after the trunk, for the first head; "extra_heads.0" … for the others. `head` is 1-based.
+/// "layers.N", after the trunk, for the first head; "extra_heads.0" … for the others, if they are shared the same for
+/// all of them. `head` is 1-based.
 std::string head_block_name(const ModelConfig& model, int64_t head);
 /// Whether this is a block or belongs to one.
 bool is_in_block(std::string_view name);
-/// The blocks of the trunk, then of the heads.
+/// The blocks of the trunk, then of the heads, each once.
 std::vector<std::string> block_names(const ModelConfig& model);
 
 /// Whether a tensor in another program's file is a buffer determined by rope_theta and the shape.

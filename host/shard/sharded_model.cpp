@@ -104,7 +104,8 @@ ShardedModel::ShardedModel(const ShardedModelRequest& request, Channels& channel
       section_(request.section),
       blocks_(section_blocks(config_, wmtp::num_heads(config_, request.layout.heads), section_)),
       whole_(model_units(request.layout)),
-      compute_(at::TensorOptions(request.options.param_dtype).device(request.options.device)) {
+      compute_(at::TensorOptions(request.options.param_dtype).device(request.options.device)),
+      token_heads_(wmtp::num_heads(config_, request.layout.heads)) {
   const RankGroup &attention = channels.attention_group(), &tensor = channels.tensor_group();
   if (attention.size > 1) attention_.emplace(attention, "heads for positions");
   if (tensor.size > 1) tensor_.emplace(tensor, "positions for features");
@@ -117,13 +118,13 @@ ShardedModel::ShardedModel(const ShardedModelRequest& request, Channels& channel
   }
   if (request.layout.heads != Heads::none && config_.tie_word_embeddings && section_.is_last())
     handles_["output.weight"] = handles_.at("tok_embeddings.weight");
-  const bool has_twin = section_.count > 1 && (section_.is_first() || section_.is_last()) &&
-                        heads_read_embedding(config_, wmtp::num_heads(config_, request.layout.heads));
+  const bool has_twin =
+      section_.count > 1 && (section_.is_first() || section_.is_last()) && heads_read_embedding(config_, token_heads_);
   if (has_twin && backward_extent().trains_embedding()) twins_.emplace(channels.twins(), "the embedding's gradient");
   const FindWeight find = [this](const std::string& name) { return weight(name); };
   for (int64_t i = blocks_.first; i < blocks_.end; ++i)
     trunk_.emplace_back(config_, trunk_block_name(i), find, request.layout.adapter);
-  for (int64_t k = 1; section_.is_last() && k <= wmtp::num_heads(config_, request.layout.heads); ++k)
+  for (int64_t k = 1; section_.is_last() && k <= token_heads_; ++k)
     heads_.emplace_back(config_, head_block_name(config_, k), find, request.layout.adapter);
   if (section_.is_last())
     for (const ValueHead& head : request.layout.value_heads) value_heads_.emplace_back(config_, head, find);
@@ -264,17 +265,13 @@ std::vector<ParameterGroup*> ShardedModel::trained_groups() const {
 }
 
 BackwardExtent ShardedModel::backward_extent() const {
-  int64_t heads = 0;
-  for (int64_t k = 1; k <= config_.future_tokens; ++k)
-    for (const UnitSpec& unit : whole_)
-      if (unit.name == head_block_name(config_, k)) ++heads;
   const auto trains = [this](const std::string& unit) {
     for (const UnitSpec& one : whole_)
       for (const ParameterSpec& spec : one.parameters)
         if (spec.trains && spec.name.starts_with(unit + ".")) return true;
     return false;
   };
-  return {config_, heads, trains};
+  return {config_, token_heads_, trains};
 }
 
 }  // namespace wmtp

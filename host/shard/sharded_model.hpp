@@ -43,18 +43,22 @@ class ShardUnit {
   std::vector<std::unique_ptr<ParameterGroup>> groups_;
 };
 
-/// Keeps a unit's weights gathered during its lifetime; starts the gather of the next unit.
+/// Keeps a unit's weights gathered during its lifetime, and longer if the next unit is the same; else starts the gather
+/// of the next one.
 class Gathered {
  public:
-  explicit Gathered(ShardUnit& unit, ShardUnit* next = nullptr) : unit_(unit) {
+  explicit Gathered(ShardUnit& unit, ShardUnit* next = nullptr) : unit_(unit), stays_(&unit == next) {
     unit_.finish_gather();
     if (next) next->start_gather();
   }
-  ~Gathered() { unit_.release(); }
+  ~Gathered() {
+    if (!stays_) unit_.release();
+  }
   Gathered(const Gathered&) = delete;
 
  private:
   ShardUnit& unit_;
+  bool stays_;
 };
 
 struct ShardedModelRequest {
@@ -169,6 +173,7 @@ class ShardedModel {
   std::map<std::string, WeightHandle> handles_;
   ShardUnit* adapter_ = nullptr;
   std::map<std::string, uint64_t> fingerprints_;  ///< of this rank's parts of the base model, by parameter
+  int64_t token_heads_;                           ///< of the whole model
   std::vector<Block> trunk_, heads_;
   std::vector<ValueHeadModule> value_heads_;
   at::Tensor rotary_;

@@ -306,7 +306,7 @@ void MicroStep::run_chained(StepContext& step, const HeadInputs& inputs, HeadInp
       if (step.compares_heads() && compared.empty()) compared = {gradients[0]};
       if (embeds && backward_.trains_embedding() && !config_.detach_heads) add_to_embedded(k, gradients[1], d_inputs);
     }
-    reductions_.start(*head_unit(k), last);
+    if (head_unit(k - 1) != head_unit(k)) reductions_.start(*head_unit(k), last);  // else the head before adds to it
   }
   if (first == 1) d_inputs.trunk.add_(d_output);
   if (step.compares_heads()) compare(step, compared);
@@ -331,7 +331,8 @@ Tensor MicroStep::run_head(int64_t head, const Tensor& input, const Tensor& embe
 /// Returns the normed hidden states of a head, without gradients. Call it for each head, in order.
 std::function<Tensor(int64_t)> MicroStep::heads_in_order(const HeadInputs& inputs, const Pass& pass) const {
   return [this, inputs, pass, read = inputs.trunk](int64_t head) mutable {
-    const Gathered block(*head_unit(head));
+    ShardUnit *const unit = head_unit(head), *const next = head_unit(head + 1);
+    const Gathered block(*unit, next == unit ? next : nullptr);
     const Tensor output = run_head(head, read, embedded_for(head, inputs), pass);
     if (is_chained_) read = output;
     return model_.normed(output);

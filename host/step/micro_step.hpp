@@ -7,7 +7,8 @@
 //   heads      value heads, then token heads in order, on the detached trunk output: run, loss, differentiate, release;
 //              only one head's activations are live at a time; the heads' gradients are summed at the trunk output
 //              chained heads: each without a graph, down to the gradient of its hidden states by its own loss; then in
-//              reverse, run again, differentiate with the gradient from the next head's input, release
+//              reverse, run again, differentiate with the gradient from the next head's input, release; heads that
+//              share a block gather it once and reduce its gradient after the first of them
 //              in a step that compares heads, each one's own gradient is also kept until all exist
 //              a head through which nothing trains: only its loss
 //   backward   each trunk block in reverse, down to the lowest that trains: wait for its weights, recompute if its

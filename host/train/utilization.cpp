@@ -17,14 +17,18 @@ struct Matrices {
   double elements = 0, trained = 0;
 };
 
+/// Of the adapter, the matrices in a block that heads share once for each of these.
 Matrices count_matrices(const ShardedModel& model, const std::string& unit) {
+  const bool repeats = unit == "adapter" && has_shared_heads(model.config());
+  const auto later_heads = double(model.backward_extent().num_heads() - 1);
   Matrices all;
   for (const UnitSpec& one : model.whole()) {
     if (one.name != unit) continue;
     for (const ParameterSpec& spec : one.parameters)
       if (spec.shape.size() == 2 && spec.shape[0] > 1) {
-        all.elements += double(spec.count());
-        if (spec.trains) all.trained += double(spec.count());
+        const double uses = repeats && spec.name.starts_with("extra_heads.") ? later_heads : 1;
+        all.elements += uses * double(spec.count());
+        if (spec.trains) all.trained += uses * double(spec.count());
       }
   }
   return all;

@@ -164,9 +164,10 @@ def test_ids_of_a_tied_model_with_biases_and_stretched_positions_are_those_of_py
     assert found["ids"] == greedy_in_pytorch(place.log.folder(), found["prompt_ids"], 30)
 
 
-def test_chained_heads_draft_one_after_another_and_change_nothing(place):
+@pytest.mark.parametrize("heads", ["chained", "shared"])
+def test_chained_heads_draft_one_after_another_and_change_nothing(place, heads):
     (place.folder / "text.txt").write_text(TEXT * 120)
-    place.run(**LEARNS, model__future_heads="chained")
+    place.run(**LEARNS, model__future_heads=heads)
     found = [answer(place, "1", "--prompt", "Seven", "--max-tokens", 48, how) for how in ("--compare", "--plain")]
     assert [one["ids"] for one in found] == 2 * [greedy_in_pytorch(place.log.folder(), found[0]["prompt_ids"], 48)]
     assert [one["decoding"] for one in found] == ["speculative", "plain"] and found[0]["forwards"] <= 48 / 1.8

@@ -56,6 +56,9 @@ CASES = {
     "saves beside the training": dict(checkpoint__every_steps=1),
     "chained heads": dict(model__future_heads="chained"),
     "chained heads, lora, in bf16": dict(model__future_heads="chained", adapter=LORA, parallel__precision="bf16"),
+    "shared heads": dict(model__future_heads="shared"),
+    "shared heads, lora, accumulated": dict(model__future_heads="shared", adapter=LORA,
+                                            train__gradient_accumulation=2),
     "divided positions": dict(parallel__sequence=2),
     "divided positions of one sequence, recomputed in bf16": dict(
         parallel__processes=4, parallel__sequence=4, parallel__activation_checkpointing="full",
@@ -101,7 +104,7 @@ OF_A_STEP = {"frozen_models", "forward", "weights", "value_heads", "backward", "
 A_FEW_NUMBERS = 1024  # bytes: numbers of the step, and what other threads hold at that moment
 SHORT = ("full_shard", "tied embeddings, biases", "no_shard in bf16", "lora", "checkpointing in bf16",
          "lora beside trained heads and norms", "saves beside the training", "muon with a moving average",
-         "only the last blocks", "chained heads", "state in a file", "state and masters in a file",
+         "only the last blocks", "chained heads", "shared heads", "state in a file", "state and masters in a file",
          "hybrid_shard, gradients that travel in bf16", "divided positions",
          "divided features", "weights of divided features", "compared heads", "compared chained heads")
 

@@ -27,6 +27,7 @@ CLOSE = 1e-5
 GROUPED = Shape(dim=64, layers=6, heads=4, kv_heads=2, ffn_dim=160, vocab_size=experiment.VOCAB, rope_theta=5000.0,
                 norm_eps=1e-6, future_tokens=3)
 CHAINED = replace(GROUPED, future_heads="chained")
+SHARED = replace(GROUPED, future_heads="shared")
 IDS = torch.arange(1, 49).view(2, 24) * 7 % experiment.VOCAB
 ONE = {"parallel__processes": 1}  # for runs that only write or read converted files
 FOUR_WINDOWS = {**ONE, "train__batch_size": 4}  # a step as of two ranks
@@ -85,7 +86,7 @@ def imported(place, source, name, *options):
     return table
 
 
-SHAPES = {"policy": POLICY, "grouped": GROUPED, "chained": CHAINED, **OTHERS}
+SHAPES = {"policy": POLICY, "grouped": GROUPED, "chained": CHAINED, "shared": SHARED, **OTHERS}
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +115,7 @@ def test_transformers_opens_an_exported_run_and_computes_the_same(trained, name)
     assert config["torch_dtype"] == "float32" and config["eos_token_id"] is None
 
 
-@pytest.mark.parametrize("name", ["grouped", "qwen2-tied", "chained"])
+@pytest.mark.parametrize("name", ["grouped", "qwen2-tied", "chained", "shared"])
 def test_export_and_import_give_the_same_model_back_bit_for_bit(trained, name):
     place, shape = trained(name), SHAPES[name]
     run = place.log.folder()
@@ -127,7 +128,7 @@ def test_export_and_import_give_the_same_model_back_bit_for_bit(trained, name):
     assert "complete (model" in place.host("checkpoint", "verify", "there-and-back").out
 
 
-@pytest.mark.parametrize("name", ["grouped", "qwen2-tied", "chained"])
+@pytest.mark.parametrize("name", ["grouped", "qwen2-tied", "chained", "shared"])
 def test_metas_format_is_exported_and_imported_bit_for_bit(trained, name):
     place, shape = trained(name), SHAPES[name]
     folder = exported(place, place.log.folder(), "meta", "--to", "meta")
@@ -298,6 +299,41 @@ def test_new_chained_heads_are_copies_of_the_last_block_behind_new_projections(p
     place.refuse(4, r"extra_heads.0.eh_proj.weight. is not part of the model; check \[model\] future_heads",
                  **{f"model__{key}": value
                     for key, value in (many | {"weights": weights, "future_heads": "parallel"}).items()})
+
+
+def test_shared_heads_begin_with_the_block_of_one_head_and_are_as_many_as_wanted(place):
+    """From the weights of chained heads, of more shared ones, and from a file."""
+    place.tokens()
+    still = {**FOUR_WINDOWS, "optimizer__lr": 1e-30, "optimizer__weight_decay": 0, "train__steps": 1}
+    two = replace(GROUPED, layers=5, future_tokens=2, future_heads="chained")
+    place.run(**keys_of(two, "model"), **SHARP)
+    block = model_tensors(place.log.folder())
+    many = keys_of(replace(two, layers=7, future_tokens=4, future_heads="shared"), "model")
+    for weights in ("run:1", "run:2", str(place.folder / "runs/2-trial/model/model.safetensors")):
+        place.run(**many | {"model__weights": weights}, **still)
+        assert_tensors_equal(model_tensors(place.log.folder()), block)
+        stated = json.loads((place.log.folder() / "model/params.json").read_text())
+        assert (stated["n_layers"], stated["n_future_tokens"], stated["future_heads"]) == (7, 4, "shared")
+    assert len({json.dumps(place.log.losses(run)) for run in (2, 3, 4)}) == 1
+
+
+def test_shared_heads_of_weights_without_them_are_made_and_those_of_several_blocks_refused(place):
+    random_llama().save_pretrained(place.folder / "theirs")
+    many = imported(place, "theirs", "many", "--future-tokens", 3)
+    shared = many | {"future_heads": "shared", "weights": "theirs"}
+    place.refuse(4, r"extra_heads.0.attention_norm.weight. is missing.*new_heads = .copy.",
+                 **{f"model__{key}": value for key, value in shared.items()})
+    still, _ = run_from(place, "theirs", shared | {"new_heads": "copy"}, optimizer__lr=1e-30,
+                        optimizer__weight_decay=0)
+    copies = load_file(place.folder / "many/model.safetensors")
+    of_one = {name: value for name, value in copies.items() if not name.startswith("extra_heads.1.")}
+    assert_tensors_equal({name: still[name] for name in of_one}, of_one)
+    assert sorted(still.keys() - of_one.keys()) == [f"extra_heads.0.{layer}.weight"
+                                                    for layer in ("eh_proj", "enorm", "hnorm")]
+    run_from(place, "theirs", many | {"future_heads": "chained", "new_heads": "copy"}, optimizer__lr=1e-30)
+    weights = str(place.log.folder() / "model")
+    place.refuse(4, r"extra_heads.1.*there each head has a block.*set it to .chained.",
+                 **{f"model__{key}": value for key, value in (shared | {"weights": weights}).items()})
 
 
 def test_differences_from_a_hugging_face_config_are_reported(place):

@@ -34,6 +34,7 @@ CASES = {
     "chained, accumulated": (CHAINED, Recipe(steps=3, accumulation=2), 2, {}),
     "chained, divided positions": (CHAINED, Recipe(steps=3), 2, {"parallel__sequence": 2}),
     "chained, divided features": (CHAINED, Recipe(steps=3), 2, {"parallel__tensor": 2}),
+    "shared, accumulated": (replace(POLICY, future_heads="shared"), Recipe(steps=3, accumulation=2), 2, {}),
     "records, normalized by weights": (READER, Recipe(steps=3, data="records", normalize="weights"), 2, {}),
     "lora": (POLICY, Recipe(steps=3, adapter="lora", lora={"dora": True}), 2, {}),
     "without head 2": (POLICY, Recipe(steps=3, head_weights=[1.0, 0.0, 1.0, 1.0]), 1, {}),

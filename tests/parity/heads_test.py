@@ -22,6 +22,7 @@ SHAPES = {"llama": LLAMA, "llama3, tied": replace(LLAMA, rope_scaling=LLAMA3, ti
           "qwen3, chained": replace(LLAMA, qk_norm=True, head_dim=32, future_heads="chained"),
           "mistral": replace(LLAMA, sliding_window=7),
           "olmo2": replace(LLAMA, joint_qk_norm=True, post_norm=True),
+          "shared": replace(LLAMA, layers=7, future_tokens=4, future_heads="shared"),
           "granite": replace(LLAMA, tie_word_embeddings=True, **MULTIPLIERS),
           "granite, chained": replace(LLAMA, future_heads="chained", **MULTIPLIERS),
           "smollm3": replace(LLAMA, no_rope_layer_interval=2, tie_word_embeddings=True),
@@ -71,7 +72,7 @@ def test_transformers_computes_all_heads_with_the_exported_code(place, modules, 
     with torch.no_grad():
         wanted = ours(IDS)
     ended = place.host("checkpoint", "export", "ours", "--modeling", "-o", "theirs")
-    assert "heads 2 to 3 are only in mtp_heads.safetensors" in ended.err
+    assert f"heads 2 to {shape.future_tokens} are only in mtp_heads.safetensors" in ended.err
     model = AutoModelForCausalLM.from_pretrained(place.folder / "theirs", trust_remote_code=True).eval()
     with torch.no_grad():
         found = model(IDS, output_heads=True)
@@ -168,7 +169,8 @@ def test_a_draft_in_bf16_is_the_rounded_one(place):
 
 
 @pytest.mark.parametrize("kind, found",
-                         [("chained", "chained heads"), ("qwen2", "qkv_bias"), ("mistral", "sliding_window")])
+                         [("chained", "chained heads"), ("shared", "shared heads"), ("qwen2", "qkv_bias"),
+                          ("mistral", "sliding_window")])
 def test_other_models_are_no_drafts_of_eagle3(place, kind, found):
     write_model(place.folder / "ours", SHAPES[kind])
     place.refuse_command(2, f"found {found}", command=["checkpoint", "export", "ours", "--to", "eagle3", "-o", "draft"])

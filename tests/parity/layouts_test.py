@@ -55,7 +55,7 @@ ALL += [("lora", *other) for other in OTHERS]
 # A matrix shared by the embedding and the output layer, gathered for both; biases; scaled rotary positions.
 ALL += [("tied", *other) for other in OTHERS]
 # Heads that read one another and the embedding, whose gradient has two sources.
-ALL += [("chained", *other) for other in OTHERS]
+ALL += [(pipeline, *other) for pipeline in ("chained", "shared") for other in OTHERS]
 # Matrices that are gathered from the ranks, and updated by one or several of them.
 ALL += [("muon", *other) for other in OTHERS]
 ALL += [("rho1", *other) for other in OTHERS if LAYOUTS[other[0]][2] == 1]
@@ -108,6 +108,8 @@ SHORT += [("baseline", "1x1x4-on-2-by-2-in-2", "full_shard", "full"), ("lora", *
           ("tied", *SECTIONS[1]), ("chained", *SECTIONS[3]), ("tied-chained", *IN_THREE)]
 SHORT += [("lora-heads", *layout) for layout in (WITH_RECOMPUTATION, ("2x1x2", "no_shard", "none"), IN_GROUPS)]
 SHORT += [("joint-lora", *layout) for layout in (WITH_RECOMPUTATION, ("1x4-on-2", "full_shard", "none"))]
+# One block, to whose gradient each application adds: gathered once, reduced once.
+SHORT += [("shared", *WITH_RECOMPUTATION), ("shared", *SECTIONS[3])]
 CASES = cases(SHORT, [case for case in ALL if case not in SHORT])
 
 
@@ -132,6 +134,8 @@ def run(place, pipeline, layout, strategy, checkpointing, **more):
                         "original_max_position_embeddings": 32}}
     if pipeline.endswith("chained"):
         changes |= {"pipeline__plugin": "baseline", "model__future_heads": "chained", "optimizer__eps": 1e-5}
+    if pipeline == "shared":
+        changes |= {"pipeline__plugin": "baseline", "model__future_heads": "shared", "optimizer__eps": 1e-5}
     if pipeline == "tied-chained":
         changes |= {"model__layers": 6}  # two blocks and the heads, for three sections
     if pipeline == "muon":

@@ -28,6 +28,7 @@ LAYOUTS = {
     "two ranks": {"parallel__strategy": "full_shard"},
     "replicas": {"parallel__strategy": "no_shard", "model__tie_word_embeddings": True},
     "chained": {**ONE_RANK, "model__future_heads": "chained"},
+    "shared": {**ONE_RANK, "model__future_heads": "shared", "model__layers": 4, "model__future_tokens": 3},
     "lora": {**LORA, "adapter__dora": True},
     "lora bf16": {**ONE_RANK, **LORA, "parallel__precision": "bf16"},
     "last blocks": {**ONE_RANK, "adapter__train_last": 2, "parallel__precision": "bf16"},

@@ -24,6 +24,7 @@ BIASED = replace(GROUPED, qkv_bias=True, o_bias=True, rope_scaling={"rope_type":
 STRETCHED = replace(GROUPED, rope_scaling=YARN)
 TIED = replace(GROUPED, tie_word_embeddings=True)
 CHAINED = replace(GROUPED, future_heads="chained")
+SHARED = replace(GROUPED, future_heads="shared")
 EVERY_OPTION = replace(CHAINED, qkv_bias=True, o_bias=True, joint_qk_norm=True, post_norm=True,
                        tie_word_embeddings=True)
 MULTIPLIERS = {"embedding_multiplier": 6.0, "attention_multiplier": 0.1, "residual_multiplier": 0.4,
@@ -91,6 +92,11 @@ CASES = {
     "detached-chained-tied": (replace(ALL_OF_IT, future_heads="chained"), Recipe(detach_heads=True)),
     "chained": (CHAINED, Recipe()),
     "chained-tied": (replace(ALL_OF_IT, future_heads="chained"), Recipe(accumulation=2, head_weights=[1.0, 0.3, 0.1])),
+    "shared": (replace(SHARED, layers=7, future_tokens=4), Recipe(accumulation=2)),
+    "shared-tied": (replace(ALL_OF_IT, future_heads="shared"), Recipe(head_weights=[1.0, 0.3, 0.1])),
+    "shared-muon": (SHARED, Recipe(optimizer="muon", momentum=0.9, train=["extra_heads.*"])),
+    "heads-shared": (SHARED, Recipe(adapter="heads", head_weights=[0.0, 0.51, 0.31])),
+    "shared-detached": (SHARED, Recipe(detach_heads=True)),
     # In PyTorch each record and document has a row of its own.
     "packed": (READER, Recipe(data="packed")),
     "packed-accumulation": (replace(READER, sliding_window=20), Recipe(data="packed", accumulation=2)),
@@ -110,6 +116,7 @@ LORA = {
     "lora-tied": (ALL_OF_IT, Recipe(adapter="lora", lora={"targets": ["wq", "wk", "wv", "w2"]}, lr=1e-2)),
     # At 1e-2 rounding errors of the heads' small gradients grow tenfold in each of the last steps.
     "lora-chained": (CHAINED, Recipe(adapter="lora", lora={}, lr=2e-3)),
+    "lora-shared": (SHARED, Recipe(adapter="lora", lora={"dora": True}, lr=2e-3, accumulation=2)),
     "lora-rho1": (POLICY, Recipe(adapter="lora", lora={"targets": ["wq", "wv", "w1", "w2", "w3"], "rank": 4}, lr=1e-2,
                                  pipeline="rho1")),
     "rslora": (GROUPED, Recipe(adapter="lora", lora={"rslora": True, "rank": 16}, lr=2e-3)),

@@ -16,6 +16,7 @@ OWN = {"layers": 5, "future_tokens": 4}  # as many heads as the policy
 MORE = {"layers": 6, "future_tokens": 5}
 CHAINED = OWN | {"future_heads": "chained"}
 CHAINED_POLICY = replace(POLICY, future_heads="chained")
+SHARED = MORE | {"future_heads": "shared"}  # of whose five heads four are read
 
 
 def of(pipeline, frozen=None, shape=POLICY, data="windows", heads=None, normalize="tokens", **options):
@@ -32,6 +33,7 @@ CASES = {
     "formula-of-tokens": of("formula", weight="(entropy > reference_entropy) * ce"),
     "chained": of("rho1", CHAINED, CHAINED_POLICY),
     "chained-reference-alone": of("formula", CHAINED, weight="ref * exp(-reference_entropy)"),
+    "shared": of("rho1", SHARED, replace(POLICY, future_heads="shared")),
     "more-heads": of("rho1", MORE, heads="own"),
     "next": of("rho1", heads="next"),
     "packed": of("rho1", {"layers": 3, "future_tokens": 2}, READER, "packed"),

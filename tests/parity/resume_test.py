@@ -48,7 +48,7 @@ VALUES = {"verifiable": Recipe(pipeline="verifiable", data="records"),
 @pytest.mark.parametrize("pipeline, processes", cases([("baseline", 1), ("rho1", 2), ("own-heads", 2), ("lora", 2),
                                                        ("lora-heads", 2),
                                                        ("verifiable", 2), ("hybrid", 4), ("fp16", 2), ("tied", 2),
-                                                       ("chained", 2), ("muon", 2), ("sgd", 1)],
+                                                       ("chained", 2), ("shared", 2), ("muon", 2), ("sgd", 1)],
                                                       [("rho1", 1), ("baseline", 2), ("verifiable", 1),
                                                        ("critic", 2), ("joint", 2), ("divided", 2)]))
 def test_a_stopped_run_resumes_as_if_it_had_not_stopped(place, pipeline, processes):
@@ -72,6 +72,8 @@ def test_a_stopped_run_resumes_as_if_it_had_not_stopped(place, pipeline, process
     if pipeline == "chained":
         changes |= {"model__future_heads": "chained", "train__head_weights": [
             {"step": 1, "weights": [1.0, 0.3, 0.3, 0.3]}, {"step": steps, "weights": [1.0, 0.1, 0.0, 0.3]}]}
+    if pipeline == "shared":
+        changes |= {"model__future_heads": "shared"}
     if pipeline == "muon":
         changes |= {"optimizer__name": "muon", "train__ema": 0.9}
     if pipeline == "sgd":

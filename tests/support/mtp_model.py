@@ -1,6 +1,6 @@
 """The multi-token-prediction Llama in plain PyTorch, with Meta's parameter names: a trunk whose last block is head 1,
-and additional heads, one block each, on the same trunk output, or chained; one norm and one output layer for all
-heads."""
+and additional heads, one block each, on the same trunk output, or chained, or chained with one block that they share;
+one norm and one output layer for all heads."""
 import math
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class Shape:
     ffn_dim: int
     vocab_size: int
     future_tokens: int = 4
-    future_heads: str = None  # "chained"; None: parallel
+    future_heads: str = None  # "chained", "shared"; None: parallel
     rope_theta: float = 10000.0
     norm_eps: float = 1e-5
     rope_scaling: dict = None  # keys of transformers: rope_type "linear", "llama3" or "yarn", factor, …
@@ -178,8 +178,9 @@ class MultiTokenLlama(nn.Module):
         self.tok_embeddings = nn.Embedding(shape.vocab_size, shape.dim)
         of_head_1 = shape.layers - shape.future_tokens + 1
         self.layers = nn.ModuleList(Block(shape, number) for number in range(1, of_head_1 + 1))
-        extra = ChainedBlock if shape.future_heads == "chained" else Block
-        self.extra_heads = nn.ModuleList(extra(shape, of_head_1) for _ in range(shape.future_tokens - 1))
+        extra = ChainedBlock if shape.future_heads else Block
+        stored = min(shape.future_tokens - 1, 1) if shape.future_heads == "shared" else shape.future_tokens - 1
+        self.extra_heads = nn.ModuleList(extra(shape, of_head_1) for _ in range(stored))
         self.norm = RMSNorm(shape)
         self.output = nn.Linear(shape.dim, shape.vocab_size, bias=False)
         if shape.tie_word_embeddings:
@@ -220,8 +221,9 @@ class MultiTokenLlama(nn.Module):
         hidden, angles = self.trunk(tokens)
         outputs = [self._run(self.layers[-1], hidden, angles)]
         seen = torch.Tensor.detach if self.detach_heads else lambda below: below
-        for k, head in enumerate(self.extra_heads, 2):
-            if self.shape.future_heads == "chained":  # at position s it reads token s + k - 1; past the end, any token
+        for k in range(2, self.shape.future_tokens + 1):
+            head = self.extra_heads[0 if self.shape.future_heads == "shared" else k - 2]
+            if self.shape.future_heads:  # at position s it reads token s + k - 1; past the end, any token
                 read = self.tok_embeddings(F.pad(tokens, (0, k - 1))[:, k - 1:])
                 before = seen(outputs[0]) if k == 2 else outputs[-1]
                 outputs.append(self._run(head, before, angles, seen(read)))

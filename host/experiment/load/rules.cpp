@@ -240,10 +240,14 @@ class Rules : RuleChecker {
   }
 
   void trained_parts() {
+    const ModelConfig& m = e_.model;
     const int64_t last = e_.trained_parts.last_blocks;
-    if (bound_.all_valid({"adapter.train_last", "model.layers"}) && e_.model.layers > 0 && last > e_.model.layers)
+    const int64_t shared = m.future_tokens - num_head_blocks(m, m.future_tokens);
+    if (bound_.all_valid({"adapter.train_last", "model.layers", "model.future_tokens"}) && m.layers > 0 &&
+        last > m.layers - shared)
       refuse("adapter.train_last",
-             "found train_last " + number(last) + ", wanted at most [model] layers = " + number(e_.model.layers));
+             "found train_last " + number(last) + ", wanted at most [model] layers = " + number(m.layers) +
+                 (shared > 0 ? " less " + number(shared) + ", as heads 2, 3, ... share a block" : ""));
   }
 
   void optimizer() {

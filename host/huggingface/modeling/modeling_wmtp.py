@@ -6,7 +6,7 @@
 Head 1 is the model that transformers knows. The blocks of heads 2, 3, ... are in mtp_heads.safetensors, under Meta's
 names and with Meta's order of rows; all heads share the final norm and the output layer. A parallel head reads the
 input of head 1's block, a chained head the output of the head before and the embedding of the token before the one that
-it predicts.
+it predicts. Shared heads are chained heads with one block.
 """
 import json
 from dataclasses import dataclass
@@ -69,7 +69,9 @@ class MultiTokenForCausalLM(Base):
         model = loaded[0] if isinstance(loaded, tuple) else loaded
         of_hub = {key: options[key] for key in ("cache_dir", "revision", "token", "local_files_only") if key in options}
         with open(cached_file(folder, "mtp_heads.json", **of_hub)) as file:
-            model.is_chained = json.load(file).get("future_heads") == "chained"
+            heads = json.load(file)
+        model.is_chained = heads.get("future_heads", "parallel") != "parallel"
+        model.num_heads = heads["n_future_tokens"]
         model.load_heads(load_file(cached_file(folder, "mtp_heads.safetensors", **of_hub)))
         return loaded
 
@@ -104,7 +106,8 @@ class MultiTokenForCausalLM(Base):
                 hook.remove()
         outputs = [tensor_of(seen["output"])]
         ids = options.get("input_ids", arguments[0] if arguments else None)
-        for ahead, head in enumerate(self.extra_heads, 1):
+        for ahead in range(1, self.num_heads):
+            head = self.extra_heads[min(ahead, len(self.extra_heads)) - 1]  # one if they are shared
             hidden = self._chained_input(head, outputs[-1], ids, ahead) if self.is_chained else seen["input"]
             outputs.append(tensor_of(head.block(hidden, **seen["kwargs"])))
         divisor = getattr(self.config, "logits_scaling", 1)  # of Granite

@@ -222,7 +222,8 @@ bool trains(const LayoutRequest& request, const std::string& parameter) {
   if (!request.adapter) return false;
   if (!parts.given()) return request.adapter->trains(parameter);
   std::vector<std::string> blocks = block_names(*request.model);
-  blocks.resize(size_t(num_trunk_blocks(*request.model) + num_heads(*request.model, request.heads)));
+  const int64_t heads = num_heads(*request.model, request.heads);
+  blocks.resize(size_t(num_trunk_blocks(*request.model) + num_head_blocks(*request.model, heads)));
   const auto last = blocks.end() - std::min(parts.last_blocks, int64_t(blocks.size()));
   return std::any_of(last, blocks.end(),
                      [&](const std::string& block) { return parameter.starts_with(block + "."); }) ||

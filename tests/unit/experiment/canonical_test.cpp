@@ -109,9 +109,9 @@ TEST_F(Canonical, HashIgnoresWhatDoesNotChangeTheResult) {
   EXPECT_EQ(base.size(), 64u);
   for (const std::string same :
        {"name=other", "log.every_steps=7", "log.database=x.db", "log.tensorboard=board", "log.profile_step=3",
-        "log.heads_every_steps=14", "checkpoint.every_steps=3", "checkpoint.keep=9", "parallel.processes=2", "parallel.strategy=no_shard",
-        "parallel.device=cpu", "data.files=[\"elsewhere/*\"]", "data.exclude=[\"x\"]", "train.clip_norm=1.0",
-        "guard.loss_ratio=0", "adapter.plugin=full", "train.head_weights=[1, 1, 1, 1]",
+        "log.heads_every_steps=14", "checkpoint.every_steps=3", "checkpoint.keep=9", "parallel.processes=2",
+        "parallel.strategy=no_shard", "parallel.device=cpu", "data.files=[\"elsewhere/*\"]", "data.exclude=[\"x\"]",
+        "train.clip_norm=1.0", "guard.loss_ratio=0", "adapter.plugin=full", "train.head_weights=[1, 1, 1, 1]",
         "model.future_heads=parallel"}) {
     EXPECT_EQ(hash({same}), base) << same;
   }
@@ -144,9 +144,10 @@ TEST_F(Canonical, HashChangesWithEverythingThatChangesTheResult) {
        {"seed=1", "train.steps=11", "optimizer.lr=0.1", "parallel.precision=bf16", "train.batch_size=3",
         "adapter.plugin=lora", "data.order=sequential", "model.dim=128", "validation.every_steps=3",
         "train.head_weights=[1, 1, 1, 0.3]", "train.head_weights=[{step=2, weights=[1, 1, 1, 1]}]",
-        "model.future_heads=chained"}) {
+        "model.future_heads=chained", "model.future_heads=shared"}) {
     EXPECT_NE(hash({other}), base) << other;
   }
+  EXPECT_NE(hash({"model.future_heads=chained"}), hash({"model.future_heads=shared"}));
   EXPECT_NE(hash({"parallel.precision=bf16", "parallel.reduce=bf16"}), hash({"parallel.precision=bf16"}));
   EXPECT_EQ(hash({"parallel.precision=bfloat16", "parallel.reduce=bfloat16"}),
             hash({"parallel.precision=bf16", "parallel.reduce=bf16"}));

@@ -391,7 +391,7 @@ TEST(ParamsFile, ReadsMetaKeysAndInfersTheRestFromTheTensors) {
   const std::string text = refusal(ExitStatus::data, [&] { read(params); });
   EXPECT_SAYS(text, "use_scaled_rope is true; wanted false");
   EXPECT_SAYS(text, "n_layers is 4; wanted one for each of the 5 future tokens");
-  EXPECT_SAYS(text, "future_heads is \"serial\"; wanted \"parallel\" or \"chained\"");
+  EXPECT_SAYS(text, "future_heads is \"serial\"; wanted \"parallel\", \"chained\" or \"shared\"");
   EXPECT_SAYS(text, "value_heads is [{\"name\":\"v\"}]");
 
   params["future_heads"] = "chained";

@@ -78,7 +78,7 @@ TEST(CachedModel, SupportsNormsAfterAndJointNormsOfQueriesAndKeys) {
 }
 
 TEST(CachedModel, SupportsMultipliers) {
-  for (const FutureHeads heads : {FutureHeads::parallel, FutureHeads::chained}) {
+  for (const FutureHeads heads : {FutureHeads::parallel, FutureHeads::chained, FutureHeads::shared}) {
     ModelConfig shape = test::odd_shape(2);
     shape.future_heads = heads;
     const auto ids = test::random_ids(S, shape.vocab_size, 2);
@@ -159,7 +159,7 @@ TEST(CachedModel, WithWeightsInBf16EqualsAModelWithTheRoundedWeights) {
 }
 
 TEST(CachedModel, ProposalsAreTheSameAfterOneFeedOrSeveral) {
-  for (const FutureHeads kind : {FutureHeads::parallel, FutureHeads::chained}) {
+  for (const FutureHeads kind : {FutureHeads::parallel, FutureHeads::chained, FutureHeads::shared}) {
     ModelConfig shape = test::odd_shape(4);
     shape.future_heads = kind;
     MadeModel made(shape, S, 3);

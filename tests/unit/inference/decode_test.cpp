@@ -109,10 +109,10 @@ TEST_P(Decode, DraftsDoNotChangeATrainedModelsTextAndSavePasses) {
   EXPECT_LE(double(forwards), 1.2 * fewest) << heads << " heads";
 }
 
-constexpr FutureHeads parallel = FutureHeads::parallel, chained = FutureHeads::chained;
+constexpr FutureHeads parallel = FutureHeads::parallel, chained = FutureHeads::chained, shared = FutureHeads::shared;
 INSTANTIATE_TEST_SUITE_P(All, Decode,
                          testing::Values(Shape{1, parallel}, Shape{2, parallel}, Shape{3, parallel}, Shape{4, parallel},
-                                         Shape{2, chained}, Shape{4, chained}),
+                                         Shape{2, chained}, Shape{4, chained}, Shape{4, shared}),
                          [](const auto& info) {
                            return to_string(info.param.second) + std::to_string(info.param.first);
                          });

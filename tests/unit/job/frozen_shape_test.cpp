@@ -114,6 +114,22 @@ TEST_F(FrozenShapeTest, TakesTheKindOfHeadsFromTheFileUnlessATableStatesIt) {
   EXPECT_EQ(read_heads(), 4);
 }
 
+TEST_F(FrozenShapeTest, ReadsOneBlockAsAsManySharedHeadsAsTheShapeStates) {
+  write_weights(4, FutureHeads::shared);
+  EXPECT_EQ(read_heads(), 1) << "the tensors are those of two chained heads";
+  experiment_.model.future_heads = FutureHeads::shared;
+  EXPECT_EQ(read_heads(), 4) << "a file without a shape is like the policy";
+  EXPECT_TRUE(has_shared_heads(frozen_shape("reference", experiment_, file()).model));
+  write_weights(3, FutureHeads::chained);
+  EXPECT_EQ(read_heads(), 1) << "two blocks are not one";
+  write_weights(2, FutureHeads::chained);
+  experiment_.reference.model = experiment_.model;
+  experiment_.reference.model->layers = 8;
+  experiment_.reference.model->future_tokens = 6;
+  EXPECT_EQ(read_heads(), 4);
+  EXPECT_EQ(frozen_shape("reference", experiment_, file()).model.future_tokens, 6);
+}
+
 TEST_F(FrozenShapeTest, RefusesOwnHeadsThatWeightsLackWithTheFileTheNumbersAndTheWayOut) {
   write_weights(3);
   EXPECT_EQ(refused(),

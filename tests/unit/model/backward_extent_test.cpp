@@ -38,6 +38,7 @@ TEST(BackwardExtent, ReachesOfFrozenHeadsOnlyThoseThatReadATrainedOne) {
   EXPECT_EQ(heads_of(extent({"extra_heads.0"})), (Heads{false, true, false}));
   EXPECT_EQ(heads_of(extent({"extra_heads.0"}, FutureHeads::chained)), (Heads{false, true, true}));
   EXPECT_EQ(extent({"extra_heads.0"}, FutureHeads::chained).first_head(), 2);
+  EXPECT_EQ(heads_of(extent({"extra_heads.0"}, FutureHeads::shared)), (Heads{false, true, true}));
 }
 
 TEST(BackwardExtent, ReachesNoHeadWhereOnlyTheOutputLayerTrains) {

@@ -67,6 +67,24 @@ TEST(ModelTensors, AChainedHeadHasTwoMoreNormsAndAProjection) {
                                                                {"extra_heads.1.eh_proj.weight", {8, 16}}}));
 }
 
+TEST(ModelTensors, SharedHeadsAreOneBlockOfAChainedHeadHoweverManyThereAre) {
+  ModelConfig chained = grouped();
+  chained.layers = 3;
+  chained.future_tokens = 2;
+  chained.future_heads = FutureHeads::chained;
+  std::set<std::string> wanted, found;
+  for (const ModelTensor& tensor : model_tensors(chained)) wanted.insert(tensor.name);
+  ModelConfig shared = chained;
+  shared.layers = 6;
+  shared.future_tokens = 5;
+  shared.future_heads = FutureHeads::shared;
+  for (const ModelTensor& tensor : model_tensors(shared)) EXPECT_TRUE(found.insert(tensor.name).second) << tensor.name;
+  EXPECT_EQ(found, wanted);
+  EXPECT_EQ(num_parameters(shared), num_parameters(chained));
+  EXPECT_EQ(block_names(shared), (std::vector<std::string>{"layers.0", "layers.1", "extra_heads.0"}));
+  for (int64_t k = 2; k <= 5; ++k) EXPECT_EQ(head_block_name(shared, k), "extra_heads.0") << k;
+}
+
 TEST(ModelTensors, OnlyQueriesAndKeysAreRotatedEachWithItsNumberOfHeads) {
   for (const ModelTensor& tensor : model_tensors(grouped())) {
     const int64_t wanted = tensor.name.ends_with(".wq.weight") ? 4 : tensor.name.ends_with(".wk.weight") ? 2 : 0;

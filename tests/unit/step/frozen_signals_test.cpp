@@ -125,7 +125,7 @@ class FrozenHeadsTest : public FrozenSignalsTest {
 /// The same weights as a policy, whose losses tests/parity compares with PyTorch.
 TEST_F(FrozenHeadsTest, HaveTheLossesOfAPolicyWithTheSameWeights) {
   const MicroBatch micro = batch_of(some_answers, S, heads);
-  for (const FutureHeads kind : {FutureHeads::parallel, FutureHeads::chained}) {
+  for (const FutureHeads kind : {FutureHeads::parallel, FutureHeads::chained, FutureHeads::shared}) {
     experiment_.model.future_heads = kind;
     const test::Everything everything;
     const auto policy = test::tiny_model(experiment_, Heads::all, &everything, 3, rank_.channels);
@@ -162,7 +162,7 @@ TEST_F(FrozenHeadsTest, OfTheFirstHeadAreThoseOfAModelWithOne) {
 TEST_F(FrozenHeadsTest, AreTheSameWherePositionsOrFeaturesAreDivided) {
   experiment_.model.heads = experiment_.model.kv_heads = 4;
   const MicroBatch micro = batch_of(some_answers, S, heads);
-  for (const FutureHeads kind : {FutureHeads::parallel, FutureHeads::chained}) {
+  for (const FutureHeads kind : {FutureHeads::parallel, FutureHeads::chained, FutureHeads::shared}) {
     experiment_.model.future_heads = kind;
     const auto wanted = model(rank_.channels)->signals(micro, {"loss", "entropy"});
     for (const auto& [sequence, tensor] : {std::pair{2, 1}, {1, 2}, {4, 1}})

@@ -75,13 +75,13 @@ const Option options[] = {
 
 TEST(MicroStep, GivesAParameterThatTrainsAloneTheGradientThatItHasAmongAll) {
   for (const Option& option : options)
-    for (const FutureHeads heads : {FutureHeads::parallel, FutureHeads::chained}) {
+    for (const FutureHeads heads : {FutureHeads::parallel, FutureHeads::chained, FutureHeads::shared}) {
       Experiment experiment = test::tiny_experiment();
       experiment.model.future_heads = heads;
       option.set(experiment.model);
       const Trained together = one_step(experiment, nullptr);
       for (const auto& [name, start] : together.start) {
-        SCOPED_TRACE(std::string(option.name) + (heads == FutureHeads::chained ? ", chained: " : ": ") + name);
+        SCOPED_TRACE(std::string(option.name) + ", " + to_string(heads) + ": " + name);
         const Only adapter(name);
         const Trained alone = one_step(experiment, &adapter);
         EXPECT_NEAR(alone.loss, together.loss, 1e-6) << "also of heads that are not differentiated";

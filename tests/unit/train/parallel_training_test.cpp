@@ -191,8 +191,10 @@ TEST(TensorParallelTraining, KeepsEveryFormOfABlock) {
 
 TEST(TensorParallelTraining, RunsChainedHeads) {
   Kind kind;
-  kind.change = [](Experiment& e) { e.model.future_heads = FutureHeads::chained; };
-  expect_like_one_rank(kind, few);
+  for (const FutureHeads heads : {FutureHeads::chained, FutureHeads::shared}) {
+    kind.change = [=](Experiment& e) { e.model.future_heads = heads; };
+    expect_like_one_rank(kind, few);
+  }
 }
 
 TEST(TensorParallelTraining, GivesAWeightingWholeSequences) {

@@ -61,7 +61,7 @@ TEST(Trainer, StartsNearTheUniformLossAndLearnsARepeatedBatch) {
 
 TEST(Trainer, AWeightingGivesTheSameLossesAtEveryWhen) {
   Experiment experiment = tiny_experiment();
-  for (const FutureHeads heads : {FutureHeads::parallel, FutureHeads::chained}) {
+  for (const FutureHeads heads : {FutureHeads::parallel, FutureHeads::chained, FutureHeads::shared}) {
     experiment.model.future_heads = heads;
     const auto within_the_loss = losses_of(experiment, focal(When::token));
     expect_near(losses_of(experiment, focal(When::head)), within_the_loss, "a head at a time");

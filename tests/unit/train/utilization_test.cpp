@@ -45,6 +45,30 @@ TEST(Utilization, CountsNoGradientOfFrozenMatricesNorWhereNothingBelowTrains) {
   EXPECT_EQ(step_operations(*model).operations(1, 12), 2 * not_reached + 2 * reached + (2 + 2 * 4) * of_output);
 }
 
+TEST(Utilization, CountsABlockAndItsAdapterForEachHeadThatSharesIt) {
+  class LowRank : public LinearAdapter {
+   public:
+    bool trains(const std::string&) const override { return false; }
+    std::vector<Param> declare(const Linear& layer) const override {
+      return {{"a", {2, layer.in}, Param::Init::uniform, 0.1}, {"b", {layer.out, 2}}};
+    }
+    at::Tensor forward(const Linear&, const at::Tensor& x, LinearCall& call) const override { return call.base(x); }
+    at::Tensor merged(const Linear&, const at::Tensor& weight, const std::vector<at::Tensor>&) const override {
+      return weight;
+    }
+  };
+  const test::Everything everything;
+  const LowRank low_rank;
+  SingleRank rank;
+  Experiment experiment = test::tiny_experiment();
+  const auto operations = [&](const Adapter& adapter, FutureHeads heads) {
+    experiment.model.future_heads = heads;
+    return step_operations(*test::tiny_model(experiment, Heads::all, &adapter, 1, rank.channels)).operations(1, 12);
+  };
+  for (const Adapter* adapter : {static_cast<const Adapter*>(&everything), static_cast<const Adapter*>(&low_rank)})
+    EXPECT_EQ(operations(*adapter, FutureHeads::shared), operations(*adapter, FutureHeads::chained));
+}
+
 TEST(Utilization, IsAShareOfThePlainMultiplicationRate) {
   SingleRank rank;
   test::TinyTraining tiny(test::tiny_experiment(), test::baseline(), rank.channels);

@@ -12,6 +12,9 @@ using PluginOptions = ExperimentFolder;
 TEST_F(Rules, TakeTrainedPartsForEveryAdapter) {
   EXPECT_EQ(load(small, {"adapter.train_last=2"}).trained_parts.last_blocks, 2);
   expect_in_order(refused(small, {"adapter.train_last=7"}), {"found train_last 7, wanted at most [model] layers = 6"});
+  EXPECT_EQ(load(small, {"adapter.train_last=4", "model.future_heads=shared"}).trained_parts.last_blocks, 4);
+  expect_in_order(refused(small, {"adapter.train_last=5", "model.future_heads=shared"}),
+                  {"found train_last 5, wanted at most [model] layers = 6 less 2, as heads 2, 3, ... share a block"});
   const Experiment beside_lora = load(small, {"adapter.plugin=lora", "adapter.train=[\"norm.weight\"]"});
   EXPECT_EQ(beside_lora.trained_parts.names, std::vector<std::string>{"norm.weight"});
 }
@@ -55,7 +58,11 @@ TEST_F(Rules, ChainOnlySeveralHeads) {
   EXPECT_EQ(load(small, {"model.future_heads=chained"}).model.future_heads, FutureHeads::chained);
   expect_in_order(refused(small, {"model.future_heads=chained", "model.future_tokens=1"}),
                   {"future_heads has no effect with future_tokens = 1", "remove it"});
-  expect_in_order(refused(small, {"model.future_heads=serial"}), {"wanted one of \"parallel\" and \"chained\""});
+  EXPECT_EQ(load(small, {"model.future_heads=shared"}).model.future_heads, FutureHeads::shared);
+  expect_in_order(refused(small, {"model.future_heads=shared", "model.future_tokens=1"}),
+                  {"future_heads has no effect with future_tokens = 1", "remove it"});
+  expect_in_order(refused(small, {"model.future_heads=serial"}),
+                  {"wanted one of \"parallel\", \"chained\" and \"shared\""});
 }
 
 TEST_F(Rules, AllowOneKindOfNormOfQueriesAndKeys) {

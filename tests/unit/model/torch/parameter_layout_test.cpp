@@ -248,6 +248,19 @@ TEST(Layout, OnlyTheLastBlocksAndNamedParametersTrain) {
   EXPECT_THROW(model_units(request), Error);
 }
 
+TEST(Layout, TheLastBlockOfSharedHeadsIsTheirs) {
+  ModelConfig model = small();
+  model.future_heads = FutureHeads::shared;
+  const Everything everything;
+  LayoutRequest request = request_for(model, &everything);
+  request.trained_parts.last_blocks = 1;
+  for (const std::string& name : trained(request)) EXPECT_TRUE(name.starts_with("extra_heads.0.")) << name;
+  EXPECT_EQ(trained(request).size(), 12u);
+  request.trained_parts.last_blocks = 2;
+  EXPECT_EQ(trained(request).count("layers.1.attention.wq.weight"), 1u);
+  EXPECT_EQ(trained(request).count("layers.0.attention.wq.weight"), 0u);
+}
+
 TEST(Layout, TheLastBlocksOfAValueModelAreThoseOfItsTrunk) {
   const ModelConfig model = small();
   const Everything everything;

@@ -130,8 +130,10 @@ TEST(MemoryPlan, MatchesBf16) {
 TEST(MemoryPlan, MatchesHeadsThatAreNotDifferentiated) {
   Experiment e = small_experiment();
   expect_planned<LaterHeads>(e);
-  e.model.future_heads = FutureHeads::chained;
-  expect_planned<LaterHeads>(e);
+  for (const FutureHeads kind : {FutureHeads::chained, FutureHeads::shared}) {
+    e.model.future_heads = kind;
+    expect_planned<LaterHeads>(e);
+  }
 }
 
 TEST(MemoryPlan, MatchesActivationCheckpointing) {
@@ -296,7 +298,7 @@ TEST(MemoryPlan, MatchesAReferenceWhoseOwnHeadsAreRead) {
   Experiment e = small_experiment();
   e.reference.heads = ReferenceHeads::own;
   e.train.sequence_length = 129;
-  for (const FutureHeads kind : {FutureHeads::parallel, FutureHeads::chained}) {
+  for (const FutureHeads kind : {FutureHeads::parallel, FutureHeads::chained, FutureHeads::shared}) {
     e.model.future_heads = kind;
     expect_planned(e, keeps_three_quarters, a_number_per_token(e));
   }
@@ -466,7 +468,28 @@ TEST(PlannedTraffic, IsWhatRanksExchange) {
     e.model.tie_word_embeddings = true;
     e.model.future_heads = FutureHeads::chained;
     EXPECT_EQ(planned_traffic(e), received(e)) << to_string(strategy) << ", an embedding in two sections";
+    e.parallel.pipeline = 1;
+    e.model.future_heads = FutureHeads::shared;
+    EXPECT_EQ(planned_traffic(e), received(e)) << to_string(strategy) << ", shared heads";
   }
+}
+
+/// The same parameters: one block is gathered and reduced as often, whatever the number of heads that apply it.
+TEST(PlannedTraffic, OfSharedHeadsIsThatOfTwoChainedOnes) {
+  Experiment two = tiny_experiment();
+  two.parallel.processes = 4;
+  two.train.gradient_accumulation = 4;
+  two.model.future_heads = FutureHeads::chained;
+  two.model.future_tokens = 2;
+  two.model.layers = 3;
+  Experiment shared = two;
+  shared.model.future_heads = FutureHeads::shared;
+  shared.model.future_tokens = 4;
+  shared.model.layers = 5;
+  const double sums_of_heads = 0.02 * planned_traffic(two);
+  EXPECT_NEAR(planned_traffic(shared), planned_traffic(two), sums_of_heads);
+  shared.model.future_heads = FutureHeads::chained;
+  EXPECT_GT(planned_traffic(shared), planned_traffic(two) + 5 * sums_of_heads);
 }
 
 /// What the plan says of a weighting whose calls differ on the ranks but the first.
