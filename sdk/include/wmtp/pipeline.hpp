@@ -53,6 +53,7 @@ struct Weights {
   Tensor values;
   /// At most this fraction of the call's valid tokens, over all ranks, has a weight other than 0; over 0, at most 1. At
   /// When::head it avoids waiting for a GPU to count them; if more have one, the step runs once more and counts them.
+  /// At other moments only `plan` reads it, for which an average will do.
   double share = 1;
 
   static Weights uniform() { return {}; }

@@ -64,7 +64,7 @@ Experiment experiment_of(const Layout& layout, const std::function<void(Experime
   Experiment e = tiny_experiment();
   e.model.heads = e.model.kv_heads = 4;
   e.parallel.strategy = layout.strategy;
-  e.parallel.shard_group_size = layout.strategy == Strategy::hybrid_shard ? layout.tensor : 0;
+  e.parallel.shard_group_size = layout.strategy == Strategy::hybrid_shard ? std::max<int64_t>(layout.tensor, 2) : 0;
   e.parallel.processes = layout.ranks;
   e.parallel.sequence = layout.sequence;
   e.parallel.tensor = layout.tensor;
@@ -495,7 +495,7 @@ void save(TinyTraining& training, const fs::path& folder, Channels& channels) {
   ASSERT_EQ(saver.finish()->failure, "");
 }
 
-/// Logical state, as a checkpoint holds it, after training or loading.
+/// Logical state, as a checkpoint holds it, after loading; and what an export of the model then writes.
 std::map<std::string, Tensor> load_and_gather(const Layout& layout, const Change& change, const fs::path& folder) {
   std::map<std::string, Tensor> all;
   std::mutex mutex;
@@ -503,6 +503,12 @@ std::map<std::string, Tensor> load_and_gather(const Layout& layout, const Change
     TinyTraining training(experiment_of(layout, change), baseline(), channels);
     std::map<std::string, Tensor> pipeline;
     load_training_state(folder / checkpoint_name(steps), training->optimizer(), pipeline);
+    const auto exported = [&](const ParameterSpec& spec, const Tensor& value) {
+      const std::lock_guard lock(mutex);
+      EXPECT_TRUE(all.emplace("exported/" + spec.name, value.clone()).second) << spec.name << " twice";
+    };
+    const bool writes = channels.all().rank() == 0;
+    ASSERT_FALSE(for_each_saved_tensor(training.model(), nullptr, writes ? VisitSaved(exported) : nullptr));
     for (ShardedOptimizer::State& state : training->optimizer().states())
       for (const auto& [prefix, flat] : state.whole().flats()) {
         const Tensor pieces = state.group->gather_pieces(state.group->gather_shards(flat));
@@ -537,10 +543,12 @@ void expect_every_layout_loads(const std::vector<Layout>& layouts, const Change&
   }
 }
 
-TEST(ParallelTraining, SavesWhatEveryLayoutLoads) {
+TEST(ParallelTraining, SavesWhatEveryLayoutLoadsAndExports) {
   expect_every_layout_loads({one_rank,
                              {2, 1, 1, Strategy::full_shard},
                              {2, 1, 2, Strategy::full_shard},
+                             {2, 2, 1, Strategy::full_shard},
+                             {4, 1, 1, Strategy::hybrid_shard},
                              {4, 1, 2, Strategy::hybrid_shard},
                              {4, 2, 2, Strategy::shard_grad_op},
                              {4, 1, 4, Strategy::no_shard},
@@ -549,7 +557,7 @@ TEST(ParallelTraining, SavesWhatEveryLayoutLoads) {
                             [](Experiment&) {});
 }
 
-TEST(TwinTraining, SavesWhatEveryLayoutLoads) {
+TEST(TwinTraining, SavesWhatEveryLayoutLoadsAndExports) {
   std::vector<Layout> layouts = few_sections;
   layouts.push_back(one_rank);
   layouts.push_back({2, 1, 2, Strategy::full_shard});
