@@ -76,6 +76,7 @@ const Option options[] = {
 TEST(MicroStep, GivesAParameterThatTrainsAloneTheGradientThatItHasAmongAll) {
   for (const Option& option : options)
     for (const FutureHeads heads : {FutureHeads::parallel, FutureHeads::chained, FutureHeads::shared}) {
+      if (heads == FutureHeads::shared && &option != options) continue;  // their options are those of chained ones
       Experiment experiment = test::tiny_experiment();
       experiment.model.future_heads = heads;
       option.set(experiment.model);
