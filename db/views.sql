@@ -166,6 +166,16 @@ JOIN (SELECT evaluation_id, task_id, count(*) AS answers, sum(verdict = 'passed'
       FROM evaluation_answers GROUP BY evaluation_id, task_id) AS p ON p.evaluation_id = e.id
 GROUP BY e.id;
 
+-- The same by group: what is before the last '/' of a task_id, '' without one.
+CREATE VIEW v_evaluation_groups AS
+SELECT e.id, e.run_id, r.name AS run, e.suite, e.temperature, p.name AS "group", count(*) AS problems,
+  sum(p.answers) AS answers, sum(p.passed) AS passed, avg(1.0 * p.passed / p.answers) AS pass_at_1
+FROM evaluations AS e JOIN runs AS r ON r.id = e.run_id
+JOIN (SELECT evaluation_id, task_id, substr(task_id, 1, length(rtrim(task_id, replace(task_id, '/', ''))) - 1) AS name,
+        count(*) AS answers, sum(verdict = 'passed') AS passed
+      FROM evaluation_answers GROUP BY evaluation_id, task_id) AS p ON p.evaluation_id = e.id
+GROUP BY e.id, p.name;
+
 CREATE VIEW v_text_losses AS
 SELECT e.id, e.run_id, r.name AS run, e.texts, s.stride, l.head, l.tokens, l.loss, b.bytes,
   l.loss * l.tokens / (0.6931471805599453 * nullif(b.bytes, 0)) AS bits_per_byte,

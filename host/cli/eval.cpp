@@ -22,8 +22,9 @@ constexpr const char* eval_help =
     "evaluate a model on a suite of problems, or measure its loss on texts\n\n"
     "Answers come from a model (RUN) or a file (--samples: JSONL with task_id and completion, or solution, a whole\n"
     "program; any number per problem). The suite is a JSONL file of problems in the format of HumanEval or MBPP, of\n"
-    "messages, of questions (question, answer) or of records (instruction, output). Its tests judge the answers, in\n"
-    "a sandbox; an answer without tests must equal the expected one. With --extract only its number must: strict\n"
+    "messages, of questions (question, answer) or of records (instruction, output; prompt, completion). Its tests\n"
+    "judge the answers, in a sandbox; an answer without tests must equal the expected one, or --judge names a Python\n"
+    "program of yours that judges them; it is not confined. With --extract only its number must: strict\n"
     "takes what follows the first \"#### \", flexible the last number, as lm-evaluation-harness scores GSM8K; both\n"
     "scores are printed. If RUN is in the run log, answers, verdicts and losses on texts are logged.\n\n"
     "A text is read in windows of the model's sequence length; the first token of a window has no prediction and\n"
@@ -34,6 +35,7 @@ constexpr const char* eval_help =
     "  wmtp-host eval --suite HumanEval.jsonl --samples samples.jsonl -k 1,10 --seconds 5 --json\n"
     "  wmtp-host eval tuned --suite questions.jsonl --system \"Answer with a number.\"\n"
     "  wmtp-host eval arithmetic --suite gsm8k.jsonl --extract flexible\n"
+    "  wmtp-host eval paths --suite test.jsonl --judge experiments/study/paths/judge_paths.py\n"
     "  wmtp-host eval rho1 --text held_out.py --text README.md --stride 16\n";
 
 struct Options : SuiteRequest {
@@ -41,6 +43,7 @@ struct Options : SuiteRequest {
   int64_t stride = 0;
   std::vector<const CLI::Option*> answer_options;  ///< how a RUN answers a suite
   std::vector<const CLI::Option*> judge_options;   ///< how answers to a suite are judged
+  std::vector<const CLI::Option*> limit_options;   ///< those of them that limit programs in the sandbox
   int64_t memory_mib = limits.memory_bytes >> 20;
   bool json = false;
 };
@@ -54,6 +57,11 @@ void print_text(const SuiteResult& result) {
   if (result.not_counted > 0) std::cout << "; " << with_thousands(result.not_counted) << " not counted";
   std::cout << '\n';
   for (const auto& [k, value] : score.pass_at) std::cout << "pass@" << k << "  " << printed("%.4f", value) << '\n';
+  if (score.groups.size() > 1)
+    for (const auto& [name, group] : score.groups)
+      for (const auto& [k, value] : group.pass_at)
+        std::cout << "pass@" << k << "  " << printed("%.4f", value) << "  " << (name.empty() ? "(no group)" : name)
+                  << ", " << counted(group.problems, "problem") << '\n';
   for (const auto& [name, value] : result.exact_match)
     std::cout << "exact match, " << name << "  " << printed("%.4f", value) << '\n';
 }
@@ -64,6 +72,11 @@ void print_json(const SuiteResult& result) {
       {"problems", result.problems},  {"samples", score.samples},          {"passed", score.passed},
       {"timed_out", score.timed_out}, {"not_counted", result.not_counted}, {"pass_at", OrderedJson::object()}};
   for (const auto& [k, value] : score.pass_at) json["pass_at"][std::to_string(k)] = value;
+  for (const auto& [name, group] : score.groups) {
+    if (score.groups.size() < 2) break;
+    OrderedJson& shown = json["groups"][name] = {{"problems", group.problems}, {"pass_at", OrderedJson::object()}};
+    for (const auto& [k, value] : group.pass_at) shown["pass_at"][std::to_string(k)] = value;
+  }
   for (const auto& [name, value] : result.exact_match) json["exact_match"][name] = value;
   std::cout << json.dump(1) << '\n';
 }
@@ -83,6 +96,7 @@ void warn_without_effect(const std::vector<const CLI::Option*>& options, const s
 void warn_without_effect(const Options& options) {
   if (options.run.empty())
     warn_without_effect(options.answer_options, "the answers are given (--samples " + options.samples + ")");
+  if (!options.judge.empty()) warn_without_effect(options.limit_options, "--judge names a program that is not limited");
   if (options.texts.empty()) return;
   std::vector<const CLI::Option*> of_suites = options.answer_options;
   of_suites.insert(of_suites.end(), options.judge_options.begin(), options.judge_options.end());
@@ -93,9 +107,9 @@ void check_use(const Options& options) {
   if (options.suite.empty() == options.texts.empty())
     refuse(options.suite.empty() ? "--suite or --text is missing"
                                  : "found both --suite and --text, wanted one of them");
-  if (!options.texts.empty() &&
-      (options.run.empty() || !options.samples.empty() || !options.output.empty() || !options.extract.empty()))
-    refuse("--text requires a RUN, and excludes --samples, --extract and -o");
+  if (!options.texts.empty() && (options.run.empty() || !options.samples.empty() || !options.output.empty() ||
+                                 !options.extract.empty() || !options.judge.empty()))
+    refuse("--text requires a RUN, and excludes --samples, --extract, --judge and -o");
   if (options.run.empty() == options.samples.empty())
     refuse(options.run.empty() ? "RUN or --samples is missing" : "found both a RUN and --samples, wanted one of them");
   if (options.stride > 0 && options.texts.empty()) refuse("--stride requires --text");
@@ -156,6 +170,7 @@ void add_eval(CommandLine& line) {
     options.answer_options.push_back(option);
   add_option(eval, "--extract HOW", options.extract, "judge answers by the number extracted this way",
              CLI::IsMember({"strict", "flexible"}));
+  add_option(eval, "--judge PROGRAM", options.judge, "Python program that judges the answers, with your rights");
   add_answer_options(eval, options);
   options.judge_options = {
       add_option(eval, "-k", options.ks,
@@ -167,6 +182,7 @@ void add_eval(CommandLine& line) {
                  CLI::Range(int64_t{64}, int64_t{1} << 20), shows_default),
       add_option(eval, "--jobs", options.jobs, "programs to run concurrently", CLI::Range(1, 1024), shows_default),
       add_option(eval, "--python PROGRAM", options.python, "Python interpreter (default: WMTP_PYTHON, else python3)")};
+  options.limit_options = {options.judge_options.begin() + 1, options.judge_options.end() - 1};
   add_option(eval, "-o,--output FILE", options.output, "write each sample with its verdict (JSONL)");
   eval.add_flag("--json", options.json, "print JSON");
 }

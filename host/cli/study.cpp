@@ -17,6 +17,7 @@
 #include "launch/early_stop.hpp"
 #include "launch/sweep_run.hpp"
 #include "report/table.hpp"
+#include "study/evaluations.hpp"
 #include "study/figures.hpp"
 #include "study/plan_rows.hpp"
 #include "study/study_plan.hpp"
@@ -59,10 +60,11 @@ struct Interrupted {};
 class LoadedStudy {
  public:
   LoadedStudy(const std::string& file, const GlobalOptions& globals)
-      : catalog_(globals.plugin_folders), study_(read_study(file, texts_)) {
+      : plugin_folders_(globals.plugin_folders), catalog_(plugin_folders_), study_(read_study(file, texts_)) {
     globals.add_to(request_);
     request_.resume = Resume::if_begun;
     members_ = load_members(study_, request_, catalog_, texts_);
+    check_evaluations(study_, {study_.seeds.front()});
     definition_ = study_definition(study_, members_);
     for (const std::string& warning : unknown_metrics(LogReader(members_.database), study_.metrics()))
       log_warning(study_.file.string() + ": " + warning);
@@ -76,6 +78,7 @@ class LoadedStudy {
 
   /// Trains what the log lacks. Returns the exit code of the first run that failed; throws Interrupted.
   int train(int64_t jobs, StudyResults& results) {
+    check_evaluations(study_, study_.seeds);
     const std::vector<TunedChoice> choices = tune(jobs);
     std::vector<int64_t> looks = study_.stops;
     looks.push_back(int64_t(study_.seeds.size()));
@@ -95,7 +98,12 @@ class LoadedStudy {
       throw Error(ExitStatus::usage, study_.file.string() +
                                          ": --pilot: the study states no seeds of a pilot; add them, other ones than "
                                          "its own: pilot = [1, 2, 3]");
-    return run(pilot_runs(study_, study_.pilot_seeds), jobs).exit_code;
+    check_evaluations(study_, study_.pilot_seeds);
+    const std::vector<StudyRun> runs = pilot_runs(study_, study_.pilot_seeds);
+    const SweepOutcome outcome = run(runs, jobs);
+    for (size_t i = 0; i < runs.size(); ++i)
+      if (outcome.ends[i].run != 0) result_of(runs[i], outcome.ends[i]);
+    return outcome.exit_code;
   }
 
  private:
@@ -130,7 +138,11 @@ class LoadedStudy {
     found.member = study_.members[run.member].name;
     found.seed = run.seed;
     found.diverged = end.code != 0;
-    read_curves(LogReader(database()), end.run, study_.metrics(), found);
+    const LogReader log(database());
+    read_curves(log, end.run, study_.metrics(), found);
+    if (found.diverged) return found;
+    evaluate_run(study_, end.run, run.seed, database(), plugin_folders_);
+    read_evaluations(log, end.run, study_, found);
     return found;
   }
 
@@ -166,6 +178,7 @@ class LoadedStudy {
   }
 
   SourceTexts texts_;
+  std::vector<std::filesystem::path> plugin_folders_;
   Catalog catalog_;
   JobRequest request_;
   Study study_;

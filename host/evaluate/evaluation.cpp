@@ -68,6 +68,11 @@ double pass_at_k(int64_t n, int64_t c, int64_t k) {
   return n - c < k ? 1.0 : 1.0 - none;
 }
 
+std::string group_of(const std::string& task_id) {
+  const size_t end = task_id.rfind('/');
+  return end == std::string::npos ? "" : task_id.substr(0, end);
+}
+
 std::vector<Judged> judge(const std::vector<Problem>& suite, const std::vector<Sample>& samples, const Sandbox* sandbox,
                           int jobs, std::optional<Extraction> extraction) {
   std::vector<Judged> judged(samples.size());
@@ -133,10 +138,17 @@ Score compute_score(const std::vector<Problem>& suite, const std::vector<Sample>
   if (wanted.empty())
     for (const int64_t k : {1, 10, 100})
       if (k <= fewest) wanted.push_back(k);
+  for (const Problem& problem : suite) ++score.groups[group_of(problem.task_id)].problems;
   for (const int64_t k : wanted) {
+    std::map<std::string, double> sums;
     double sum = 0;
-    for (size_t i = 0; i < suite.size(); ++i) sum += pass_at_k(counts[i], passed[i], k);
+    for (size_t i = 0; i < suite.size(); ++i) {
+      const double pass = pass_at_k(counts[i], passed[i], k);
+      sum += pass;
+      sums[group_of(suite[i].task_id)] += pass;
+    }
     score.pass_at[k] = sum / double(suite.size());
+    for (auto& [name, group] : score.groups) group.pass_at[k] = sums[name] / double(group.problems);
   }
   return score;
 }

@@ -21,9 +21,17 @@ std::vector<Judged> judge(const std::vector<Problem>& suite, const std::vector<S
 /// as a product (Chen et al. 2021, arXiv 2107.03374, section 2.1). [0 <= c <= n, 1 <= k <= n]
 double pass_at_k(int64_t n, int64_t c, int64_t k);
 
+/// The group that a task_id names: what is before its last '/'; "" without one.
+std::string group_of(const std::string& task_id);
+
 struct Score {
   int64_t samples = 0, passed = 0, timed_out = 0;
   std::map<int64_t, double> pass_at;  ///< by k, the mean over the problems
+  struct Group {
+    int64_t problems = 0;
+    std::map<int64_t, double> pass_at = {};  ///< the same over its problems
+  };
+  std::map<std::string, Group> groups;  ///< by name
 };
 
 /// Error(usage) if a problem has fewer samples than one of `ks`; empty `ks`: those of 1, 10 and 100 for which every

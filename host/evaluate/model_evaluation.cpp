@@ -10,6 +10,7 @@
 #include "base/normal_path.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
+#include "evaluate/judge_program.hpp"
 #include "io/durable_file.hpp"
 #include "job/engine_process.hpp"
 #include "job/find_model.hpp"
@@ -64,25 +65,33 @@ std::optional<Extraction> extraction_named(const std::string& wanted) {
 
 /// What changes answers or verdicts, beside the settings that have their own columns.
 std::string settings_text(const SuiteRequest& request) {
+  const std::string judge =
+      request.judge.empty() ? "" : absolute_path(request.judge).string() + " " + file_sha256_hex(request.judge);
   std::string text;
-  for (const auto& [option, value] : {std::pair{"--template ", request.answers.prompt_template},
-                                      std::pair{"--system ", request.system}, std::pair{"--extract ", request.extract}})
+  for (const auto& [option, value] :
+       {std::pair{"--template ", request.answers.prompt_template}, std::pair{"--system ", request.system},
+        std::pair{"--extract ", request.extract}, std::pair{"--judge ", judge}})
     if (!value.empty()) text += (text.empty() ? "" : " ") + (option + value);
   return text.empty() ? "" : " (" + text + ")";
+}
+
+/// Without answers.
+LoggedEvaluation evaluation_of(int64_t run_id, const SuiteRequest& request) {
+  const AnswerRequest& how = request.answers;
+  return {.run_id = run_id,
+          .suite = absolute_path(request.suite).string() + settings_text(request),
+          .suite_sha256 = file_sha256_hex(request.suite),
+          .max_tokens = how.max_tokens,
+          .temperature = how.temperature,
+          .top_p = how.top_p,
+          .seed = int64_t(how.seed)};
 }
 
 void log_answers(const std::filesystem::path& database, int64_t run_id, const std::string& run_key,
                  const SuiteRequest& request, const std::vector<Problem>& suite, const std::vector<Sample>& samples,
                  const std::vector<Judged>& judged) {
-  const AnswerRequest& how = request.answers;
-  LoggedEvaluation evaluation{.run_id = run_id,
-                              .suite = absolute_path(request.suite).string() + settings_text(request),
-                              .suite_sha256 = file_sha256_hex(request.suite),
-                              .max_tokens = how.max_tokens,
-                              .temperature = how.temperature,
-                              .top_p = how.top_p,
-                              .seed = int64_t(how.seed),
-                              .run_key = run_key};
+  LoggedEvaluation evaluation = evaluation_of(run_id, request);
+  evaluation.run_key = run_key;
   std::vector<int64_t> of_problem(suite.size(), 0);
   for (size_t i = 0; i < samples.size(); ++i) {
     const size_t problem = samples[i].problem;
@@ -97,6 +106,8 @@ void check_use(const SuiteRequest& request, const Suite& suite) {
   const auto refuse = [&](const std::string& what) {
     throw Error(ExitStatus::usage, what + "; see `wmtp-host eval --help`");
   };
+  if (!request.extract.empty() && !request.judge.empty())
+    refuse("found both --extract and --judge, wanted one way to judge answers");
   if (!request.extract.empty() && suite.runs_programs)
     refuse("--extract applies only to a suite of answers; " + request.suite + " has tests");
   if (suite.has_template || request.run.empty()) return;  // given answers need no prompts
@@ -104,8 +115,8 @@ void check_use(const SuiteRequest& request, const Suite& suite) {
        {std::pair{"--template", request.answers.prompt_template}, std::pair{"--system", request.system}})
     if (!text.empty())
       refuse(std::string(option) + " applies only to prompts made by a template; " + request.suite +
-             " has beginnings of programs, wanted messages with tests, for example {\"messages\": …, \"test\": …, "
-             "\"entry_point\": …}");
+             " has whole prompts, wanted questions, records, messages or messages with tests: {\"messages\": …, "
+             "\"test\": …, \"entry_point\": …}");
 }
 
 /// Returns the number of answers left out.
@@ -147,7 +158,7 @@ SuiteResult evaluate_suite(const SuiteRequest& request, const std::filesystem::p
   const std::vector<Problem>& suite = read.problems;
   check_use(request, read);
   std::optional<Sandbox> sandbox;
-  if (read.runs_programs) sandbox.emplace(request.python, request.limits).check_works();
+  if (read.runs_programs && request.judge.empty()) sandbox.emplace(request.python, request.limits).check_works();
   const FoundModel model =
       request.run.empty() ? FoundModel() : model_to_evaluate(request.run, database, plugin_folders);
   const std::string run_key = model.run_id > 0 ? read_run_key(database, model.run_id) : "";
@@ -155,7 +166,9 @@ SuiteResult evaluate_suite(const SuiteRequest& request, const std::filesystem::p
       request.run.empty() ? read_samples(request.samples, suite) : answers_of(request, read, model.folder);
   check_samples(suite, samples, request.ks);
   std::vector<Judged> judged =
-      judge(suite, samples, sandbox ? &*sandbox : nullptr, request.jobs, extraction_named(request.extract));
+      !request.judge.empty()
+          ? judge_with_program({request.judge, request.suite, request.python}, suite, samples)
+          : judge(suite, samples, sandbox ? &*sandbox : nullptr, request.jobs, extraction_named(request.extract));
   const int64_t not_counted = sandbox ? leave_out_unjudged(samples, judged, *sandbox) : 0;
   SuiteResult result{suite.size(), not_counted, compute_score(suite, samples, judged, request.ks), {}};
   if (!request.output.empty()) write_results(request.output, suite, samples, judged);
@@ -166,6 +179,16 @@ SuiteResult evaluate_suite(const SuiteRequest& request, const std::filesystem::p
     result.exact_match.emplace_back(name, exact.pass_at.at(1));
   }
   return result;
+}
+
+int64_t logged_evaluation(const LogReader& log, int64_t run_id, const SuiteRequest& request) {
+  const LoggedEvaluation wanted = evaluation_of(run_id, request);
+  const Table found = log.query(
+      "SELECT coalesce(max(id), 0) FROM evaluations WHERE run_id = ?1 AND suite = ?2 AND suite_sha256 = ?3 AND "
+      "max_tokens = ?4 AND temperature = CAST(?5 AS REAL) AND top_p = CAST(?6 AS REAL) AND seed = ?7",
+      {run_id, wanted.suite, wanted.suite_sha256, wanted.max_tokens, printed("%.17g", wanted.temperature),
+       printed("%.17g", wanted.top_p), wanted.seed});
+  return found.rows.empty() ? 0 : found.rows[0][0].get<int64_t>();
 }
 
 Table evaluate_texts(const std::string& run, const std::vector<std::string>& texts, int64_t stride,

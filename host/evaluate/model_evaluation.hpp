@@ -21,6 +21,7 @@ struct SuiteRequest {
   std::string output;     ///< file for each sample with its verdict; "": none
   AnswerRequest answers;  ///< how the run's model generates answers
   std::string extract;    ///< "strict", "flexible", or "": answers are compared whole
+  std::string judge;      ///< the user's program that judges answers (judge_program.hpp); "": by tests or texts
   std::string system;     ///< the system prompt of every problem; "": none but its own
   std::vector<int64_t> ks;
   SandboxLimits limits;
@@ -35,10 +36,15 @@ struct SuiteResult {
   std::vector<std::pair<std::string, double>> exact_match;
 };
 
-/// Throws the errors of read_suite, open_model, read_samples, answer_with_engine, check_samples and judge; Error(usage)
-/// for `extract` with a suite of programs, and for a run's template or a system prompt with HumanEval or MBPP.
+/// Throws the errors of read_suite, open_model, read_samples, answer_with_engine, check_samples, judge and
+/// judge_with_program; Error(usage) for `extract` with a suite of programs, and for a run's template or a system prompt
+/// with a suite of whole prompts.
 SuiteResult evaluate_suite(const SuiteRequest& request, const std::filesystem::path& database,
                            const std::vector<std::filesystem::path>& plugin_folders);
+
+/// The newest evaluation of the run in the log with this suite and these settings; 0: none. Errors as for reading the
+/// suite's file.
+int64_t logged_evaluation(const LogReader& log, int64_t run_id, const SuiteRequest& request);
 
 /// One row per head: its number, number of targets, mean loss in nats, perplexity, bytes of the targets' text, loss in
 /// bits per byte. `stride`: tokens from one window to the next; 0: the window's length.

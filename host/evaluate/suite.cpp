@@ -141,6 +141,11 @@ void read_record(Fields& fields, Problem& problem) {
   problem.answer = fields.text("output");
 }
 
+void read_completion(Fields& fields, Problem& problem) {
+  problem.prompt = whole_prompt(fields.text("prompt"));
+  problem.answer = fields.text("completion");
+}
+
 struct Format {
   const char* name;
   std::vector<const char*> fields;  ///< that tell it from those below
@@ -157,7 +162,8 @@ const std::vector<Format>& formats() {
       {"HumanEval", {"entry_point"}, read_human_eval, true, false, {"\nclass", "\ndef", "\n#", "\nif", "\nprint"}},
       {"MBPP", {"test_list"}, read_mbpp, true, false, {"\nclass", "\nassert", "\n\"\"\"", "\nprint", "\nif"}},
       {"questions", {"question"}, read_question, false, true},
-      {"records", {"instruction"}, read_record, false, true}};
+      {"records", {"instruction"}, read_record, false, true},
+      {"completions", {"completion"}, read_completion, false, false}};
   return all;
 }
 
@@ -181,17 +187,18 @@ Suite read_suite(const std::filesystem::path& file) {
   std::map<std::string, int64_t> lines;
   const Format* format = nullptr;
   JsonlMistakes mistakes(file);
-  const std::vector<std::string> wanted{
-      "task_id",  "prompt", "entry_point", "test",   "text",  "test_list",   "test_imports", "test_setup_code",
-      "messages", "tools",  "question",    "answer", "input", "instruction", "output",       "is_correct"};
+  const std::vector<std::string> wanted{"task_id",    "prompt",       "entry_point",     "test",        "text",
+                                        "test_list",  "test_imports", "test_setup_code", "messages",    "tools",
+                                        "question",   "answer",       "input",           "instruction", "output",
+                                        "is_correct", "completion"};
   for_each_json_text(file, wanted, mistakes, [&](int64_t line, const Json& object, std::string_view text) {
     Fields fields(line, object, text, mistakes);
     const Format* here = format_of(fields);
     if (!here)
       return mistakes.add(
           line, "",
-          "missing all of entry_point (HumanEval), test_list (MBPP), messages, question and instruction "
-          "(records): cannot be judged");
+          "missing all of entry_point (HumanEval), test_list (MBPP), messages, question, instruction (records) "
+          "and completion: cannot be judged");
     if (format && std::string(format->name) != here->name)
       return mistakes.add(line, "",
                           std::string("has the format of ") + here->name +
@@ -200,6 +207,7 @@ Suite read_suite(const std::filesystem::path& file) {
     if (!here->runs_programs && !fields.flag_or("is_correct", true)) return;
     Problem problem;
     here->read(fields, problem);
+    problem.line = text;
     const bool needs_id = here->runs_programs && !here->has_template;
     problem.task_id = needs_id || fields.has("task_id") ? fields.task_id() : "line " + std::to_string(line);
     const auto [place, is_new] = lines.emplace(problem.task_id, line);

@@ -1,5 +1,5 @@
 // A suite of problems and samples of answers. Programming problems are judged by running their tests, others by
-// comparing texts.
+// comparing texts, or all by a program of the user's (judge_program.hpp).
 //
 // | format    | fields                                             | a right answer |
 // | HumanEval | task_id, prompt, entry_point, test                 | after prompt passes test, check(entry_point) |
@@ -9,6 +9,7 @@
 // | messages with tests | messages, tools, the tests of HumanEval or MBPP  | the first code block in it passes them |
 // | questions | question, answer                                   | equals the answer exactly |
 // | records   | instruction, input, output, task_id, is_correct    | equals the output exactly |
+// | completions | prompt, completion, task_id, is_correct          | equals the completion exactly |
 //
 // Where it is not a program, task_id is optional.
 // HumanEval: Chen et al. 2021, arXiv 2107.03374, github.com/openai/human-eval. MBPP: Austin et al. 2021, arXiv
@@ -33,6 +34,7 @@ struct Problem {
   std::string tests;                       ///< Submission::tests in sandbox.hpp
   std::optional<std::string> answer = {};  ///< the expected answer; then no program is run
   std::string entry_point = "";            ///< the function that the tests call, if the problem names it
+  std::string line = "{}";                 ///< of the suite: a JSON object
 };
 
 struct Sample {
@@ -43,7 +45,7 @@ struct Sample {
 
 struct Suite {
   bool runs_programs = true;
-  bool has_template = false;      ///< a template makes the prompts; those of HumanEval and MBPP are whole
+  bool has_template = false;      ///< a template makes the prompts; those of HumanEval, MBPP and completions are whole
   std::vector<Problem> problems;  ///< in the file's order
   /// Texts that end an answer: HumanEval: from its paper (section 2.2); MBPP: as commonly used; none for records.
   std::vector<std::string> stops;

@@ -48,6 +48,8 @@ std::optional<std::string> SocketChild::receive(int limit_ms, size_t longest) {
   return line;
 }
 
+void SocketChild::end_input() { shutdown(socket_.get(), SHUT_WR); }
+
 bool SocketChild::send_json(const OrderedJson& message) {
   return send(message.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
 }

@@ -25,6 +25,8 @@ class SocketChild {
   /// The child's next line, without its end. nullopt if the child has ended, is silent for `limit_ms` (-1: no limit),
   /// or writes a line of more than `longest` bytes.
   std::optional<std::string> receive(int limit_ms, size_t longest);
+  /// The child reads the end of its input; it may still send lines.
+  void end_input();
   /// As a line; bytes that are not UTF-8 are replaced.
   bool send_json(const OrderedJson& message);
   /// A line that is a JSON object; nullopt also for another line.

@@ -14,9 +14,14 @@
 namespace wmtp {
 namespace {
 
-std::vector<StudyChange> changes_of(const Study& study, size_t member) {
-  std::vector<StudyChange> changes = study.changes;
-  std::ranges::copy(study.members[member].changes, std::back_inserter(changes));
+void add_changes(const std::vector<StudyChange>& more, int64_t seed, std::vector<StudyChange>& changes) {
+  for (const StudyChange& change : more) changes.push_back({with_seed(change.text, seed), change.place});
+}
+
+std::vector<StudyChange> changes_of(const Study& study, size_t member, int64_t seed) {
+  std::vector<StudyChange> changes;
+  add_changes(study.changes, seed, changes);
+  add_changes(study.members[member].changes, seed, changes);
   return changes;
 }
 
@@ -44,7 +49,7 @@ std::vector<StudyRun> runs_of_seeds(const Study& study, const std::vector<int64_
   std::vector<StudyRun> runs;
   for (const int64_t seed : seeds)
     for (size_t i = 0; i < study.members.size(); ++i)
-      runs.push_back(run_of(study, i, seed, changes_of(study, i), choices[i], run_name(study, i, purpose)));
+      runs.push_back(run_of(study, i, seed, changes_of(study, i, seed), choices[i], run_name(study, i, purpose)));
   return runs;
 }
 
@@ -184,11 +189,11 @@ std::vector<TunedChoice> tuned_choices(const Study& study, size_t member) {
 }
 
 std::vector<StudyRun> tuning_runs(const Study& study, size_t member, const std::vector<TunedChoice>& choices) {
-  std::vector<StudyChange> changes = changes_of(study, member);
-  std::ranges::copy(study.tuning.changes, std::back_inserter(changes));
   std::vector<StudyRun> runs;
   for (const TunedChoice& choice : choices)
     for (const int64_t seed : study.tuning.seeds) {
+      std::vector<StudyChange> changes = changes_of(study, member, seed);
+      add_changes(study.tuning.changes, seed, changes);
       runs.push_back(run_of(study, member, seed, changes, choice, run_name(study, member, "tuning-")));
       runs.back().how.title = "tuning " + runs.back().how.title;
     }
@@ -207,12 +212,16 @@ LoadedMembers load_members(const Study& study, const JobRequest& request, const 
   Loader loader(request, catalog, texts);
   for (size_t i = 0; i < study.members.size(); ++i) {
     const StudyMember& member = study.members[i];
-    std::vector<StudyChange> changes = changes_of(study, i);
-    if (auto job =
-            loader.load(run_of(study, i, study.seeds.front(), changes, {}, run_name(study, i, "")), changes, member))
+    const int64_t seed = study.seeds.front();
+    std::vector<StudyChange> changes = changes_of(study, i, seed);
+    if (auto job = loader.load(run_of(study, i, seed, changes, {}, run_name(study, i, "")), changes, member))
       loaded.jobs.push_back(std::move(*job));
     if (member.tuned.empty()) continue;
-    std::ranges::copy(study.tuning.changes, std::back_inserter(changes));
+    for (const int64_t of_tuning : study.tuning.seeds) {
+      add_changes(study.changes, of_tuning, changes);
+      add_changes(member.changes, of_tuning, changes);
+      add_changes(study.tuning.changes, of_tuning, changes);
+    }
     const std::vector<TunedChoice> choices = tuned_choices(study, i);
     for (const TunedChoice& choice : choices)
       for (size_t k = 0; k < choice.size(); ++k) changes.push_back({choice[k], member.tuned[k].place});
@@ -246,6 +255,11 @@ Json study_definition(const Study& study, const LoadedMembers& members) {
       {"seeds", study.seeds},   {"control", study.members[study.control].name},         {"budgets", budgets}};
   if (!study.stops.empty()) definition["stop_at"] = study.stops;
   if (!study.tuning.seeds.empty()) definition["tuning"] = tuning_definition(study);
+  for (const StudyEvaluation& of : study.evaluations)
+    definition["evaluations"][of.name] = {{"suite", file_sha256_hex(with_seed(of.suite, study.seeds.front()))},
+                                          {"judge", of.judge.empty() ? Json() : Json(file_sha256_hex(of.judge))},
+                                          {"temperature", of.temperature},
+                                          {"max_tokens", of.max_tokens}};
   definition["members"] = of_members;
   return definition;
 }

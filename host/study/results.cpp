@@ -75,7 +75,10 @@ void read_curves(const LogReader& log, int64_t run, const std::vector<std::strin
   const Row row = log.query("SELECT host, device FROM runs WHERE id = ?1", {run}).rows.at(0);
   found.machine = row[0];
   found.device = row[1];
-  for (const auto& [step, value] : curve_of(log, run, metrics.front())) found.steps.push_back(step);
+  const bool at_end = evaluation_metric(metrics.front()).has_value();
+  for (const auto& [step, value] : curve_of(log, run, at_end ? "train/tokens" : metrics.front()))
+    found.steps.push_back(step);
+  if (at_end && found.steps.size() > 1) found.steps = {found.steps.back()};
   found.tokens = total_at(curve_of(log, run, "train/tokens"), found.steps);
   found.seconds = total_at(curve_of(log, run, "perf/run_seconds"), found.steps);
   for (const std::string& metric : metrics) {
@@ -92,7 +95,7 @@ std::vector<std::string> unknown_metrics(const LogReader& log, const std::vector
   for (const Row& row : log.query("SELECT name FROM metric_names").rows) known.push_back(row[0]);
   if (known.empty()) return found;
   for (const std::string& metric : metrics) {
-    if (std::ranges::find(known, metric) != known.end()) continue;
+    if (std::ranges::find(known, metric) != known.end() || evaluation_metric(metric)) continue;
     const std::string nearest = nearest_name(metric, known);
     found.push_back("no run of the log has the metric " + printable(metric) +
                     (nearest.empty() ? "" : "; did you mean " + nearest + "?"));

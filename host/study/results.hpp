@@ -35,7 +35,8 @@ struct StudyResults {
   std::vector<StudyResult> runs;
 };
 
-/// The curves of a run, at the steps of the first of `metrics`. `found.operations_per_step` stays.
+/// The curves of a run, at the steps of the first of `metrics`; at its end only if that is of an evaluation.
+/// Evaluations have no values yet (study/evaluations.hpp). `found.operations_per_step` stays.
 void read_curves(const LogReader& log, int64_t run, const std::vector<std::string>& metrics, StudyResult& found);
 
 /// "no run of the log has the metric valid/los; did you mean valid/loss?", for each of `metrics` of which that holds.

@@ -48,9 +48,9 @@ class Reader {
  private:
   void table(const Entry& study) {
     const Node& node = study.value;
-    known_keys(
-        node, "study",
-        {"metric", "better", "also", "seeds", "stop_at", "pilot", "control", "set", "budgets", "members", "tuning"});
+    known_keys(node, "study",
+               {"metric", "better", "also", "seeds", "stop_at", "pilot", "control", "set", "budgets", "members",
+                "tuning", "evaluations"});
     study_.metric = required_text(study, "metric", "the metric that decides, such as \"valid/loss\"");
     better(study);
     if (const Entry* const also = node.find("also")) {
@@ -67,6 +67,7 @@ class Reader {
     members(study);
     tuning(node);
     control(node);
+    evaluations(node);
   }
 
   std::string place(TomlPosition position) const {
@@ -363,6 +364,92 @@ class Reader {
                        "[study] control: found " + quote(name) + ", wanted one of the members " + join_names(names));
   }
 
+  void evaluations(const Node& study) {
+    if (const Entry* const list = study.find("evaluations")) {
+      if (list->value.kind != Node::Kind::table)
+        diagnostics_.add(list->position, "evaluations: wanted tables, [study.evaluations.NAME]");
+      for (const Entry& entry : list->value.entries) study_.evaluations.push_back(evaluation(entry));
+    }
+    if (const Entry* const metric = study.find("metric")) check_evaluated(metric->value, study_.metric);
+    if (const Entry* const also = study.find("also"))
+      for (size_t i = 0; i < study_.explored.size(); ++i) check_evaluated(also->value.items[i], study_.explored[i]);
+    check_evaluations_are_used(study);
+    if (!evaluation_metric(study_.metric)) return;
+    for (const auto& [key, why] :
+         {std::pair{"budgets", "which is of finished models, so that nothing is known of it at a budget"},
+          std::pair{"tuning", "whose problems would choose the settings that they judge"}})
+      if (const Entry* const entry = study.find(key))
+        diagnostics_.add(entry->position,
+                         std::string("[study.") + key + "]: the metric is " + printable(study_.metric) + ", " + why,
+                         "remove the table, or state a metric of validation");
+  }
+
+  StudyEvaluation evaluation(const Entry& entry) {
+    const std::string table = "study.evaluations." + entry.key;
+    StudyEvaluation found{.name = entry.key, .place = place(entry.position), .suite = "", .judge = ""};
+    if (entry.key.empty() || entry.key.find_first_of("/|") != std::string::npos)
+      diagnostics_.add(entry.position, "[study.evaluations]: found the name " + quote(entry.key) +
+                                           ", wanted one without / and |, for metrics and tables");
+    if (entry.value.kind != Node::Kind::table) {
+      diagnostics_.add(entry.position, "evaluations: wanted a table, [" + table + "]");
+      return found;
+    }
+    known_keys(entry.value, table, {"suite", "judge", "temperature", "max_tokens"});
+    if (!entry.value.find("suite"))
+      diagnostics_.add(entry.position, "[" + table + "] lacks the key \"suite\": a file of problems, as for `eval`");
+    for (const auto& [key, path] : {std::pair{"suite", &found.suite}, std::pair{"judge", &found.judge}})
+      if (const std::string given = text(entry.value, table, key); !given.empty())
+        *path = (file_.parent_path() / given).lexically_normal().string();
+    if (const Entry* const temperature = entry.value.find("temperature")) {
+      ValueRule rule;
+      rule.type = ValueType::number;
+      rule.min = 0;
+      rule.max = 100;
+      if (const auto value = check_value(temperature->value, rule, "[" + table + "] temperature", diagnostics_))
+        found.temperature = std::get<double>(*value);
+    }
+    if (const Entry* const most = entry.value.find("max_tokens")) {
+      ValueRule rule;
+      rule.type = ValueType::integer;
+      rule.min = 1;
+      rule.max = 1 << 20;
+      if (const auto value = check_value(most->value, rule, "[" + table + "] max_tokens", diagnostics_))
+        found.max_tokens = std::get<int64_t>(*value);
+    }
+    return found;
+  }
+
+  std::vector<std::string> evaluation_names() const {
+    std::vector<std::string> names;
+    for (const StudyEvaluation& evaluation : study_.evaluations) names.push_back(evaluation.name);
+    return names;
+  }
+
+  void check_evaluated(const Node& value, const std::string& metric) {
+    const auto of = evaluation_metric(metric);
+    const std::vector<std::string> names = evaluation_names();
+    if (!of || std::ranges::find(names, of->evaluation) != names.end()) return;
+    const std::string nearest = nearest_name(of->evaluation, names);
+    diagnostics_.add(value.position,
+                     "found the metric " + printable(metric) + ", but no [study.evaluations." + of->evaluation + "]",
+                     !nearest.empty() ? "did you mean eval/" + nearest + "?"
+                     : names.empty()  ? "add the table, with a suite"
+                                      : "evaluations: " + join_names(names));
+  }
+
+  void check_evaluations_are_used(const Node& study) {
+    for (const StudyEvaluation& evaluation : study_.evaluations) {
+      const auto names_it = [&](const std::string& metric) {
+        const auto of = evaluation_metric(metric);
+        return of && of->evaluation == evaluation.name;
+      };
+      if (std::ranges::none_of(study_.metrics(), names_it))
+        diagnostics_.add(study.find("evaluations")->value.find(evaluation.name)->position,
+                         "[study.evaluations." + evaluation.name + "]: no metric is of it",
+                         "add \"eval/" + evaluation.name + "\" to [study] also, or remove the table");
+    }
+  }
+
   std::filesystem::path file_;
   Diagnostics& diagnostics_;
   Study study_;
@@ -384,6 +471,23 @@ std::vector<std::string> Study::metrics() const {
   for (const std::string& name : explored)
     if (std::ranges::find(all, name) == all.end()) all.push_back(name);
   return all;
+}
+
+std::string with_seed(std::string text, int64_t seed) {
+  constexpr std::string_view mark = "{seed}";
+  const std::string number = std::to_string(seed);
+  for (size_t at = 0; (at = text.find(mark, at)) != std::string::npos; at += number.size())
+    text.replace(at, mark.size(), number);
+  return text;
+}
+
+std::optional<EvaluationMetric> evaluation_metric(const std::string& metric) {
+  constexpr std::string_view begin = "eval/";
+  if (!metric.starts_with(begin)) return std::nullopt;
+  const std::string rest = metric.substr(begin.size());
+  const size_t end = rest.find('/');
+  return end == std::string::npos ? EvaluationMetric{rest, ""}
+                                  : EvaluationMetric{rest.substr(0, end), rest.substr(end + 1)};
 }
 
 bool is_study(const std::filesystem::path& file, SourceTexts& texts) {

@@ -14,6 +14,13 @@
 //                                      [study.tuning]
 //                                      seeds = [1, 2]
 //                                      set.validation.files = ["others/*.py"]
+//
+// A metric may be of an evaluation of each run's final model: "eval/greedy", or of a group of its problems,
+// "eval/greedy/degree 1". {seed} in a path stands for the run's seed.
+//
+//   [study.evaluations.greedy]
+//   suite = "graphs/{seed}/test.jsonl"
+//   judge = "judge_paths.py"
 #pragma once
 
 #include <array>
@@ -69,6 +76,15 @@ struct StudyTuning {
   std::vector<StudyChange> changes;
 };
 
+/// An evaluation of a run's final model, as `eval` does it: one answer to each problem.
+struct StudyEvaluation {
+  std::string name, place;
+  std::string suite;  ///< path, in which {seed} stands for the run's seed
+  std::string judge;  ///< path of the user's program; "": the suite's tests or answers
+  double temperature = 0;
+  int64_t max_tokens = 512;
+};
+
 struct Study {
   std::filesystem::path file;
   std::string name;    ///< the file's, without .toml
@@ -83,6 +99,7 @@ struct Study {
   size_t control = 0;                               ///< the member that the others are compared with
   std::vector<StudyBudget> budgets{StudyBudget()};  ///< the first is the end
   StudyTuning tuning;
+  std::vector<StudyEvaluation> evaluations;
 
   std::vector<std::string> metrics() const;  ///< the primary one, then the explored ones
   /// Looks at the data: at the stops and at the end. Each decides at the level of 5% divided by their number.
@@ -90,6 +107,16 @@ struct Study {
   /// How often members are compared with the control by the primary metric.
   int64_t comparisons() const { return int64_t((members.size() - 1) * budgets.size()); }
 };
+
+/// The text with the seed in place of each {seed}.
+std::string with_seed(std::string text, int64_t seed);
+
+/// The name and the group of an evaluation's metric: "eval/greedy/degree 1"; "" for all problems. nullopt for any other
+/// metric.
+struct EvaluationMetric {
+  std::string evaluation, group;
+};
+std::optional<EvaluationMetric> evaluation_metric(const std::string& metric);
 
 /// Whether the file has a table [study]. False also for a file that is no TOML. Throws the errors of read_source.
 bool is_study(const std::filesystem::path& file, SourceTexts& texts);

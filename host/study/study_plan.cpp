@@ -8,6 +8,7 @@
 #include "plan/measured_rate.hpp"
 #include "report/compare.hpp"
 #include "report/table.hpp"
+#include "study/evaluations.hpp"
 #include "study/results.hpp"
 #include "study/statistics.hpp"
 
@@ -113,10 +114,12 @@ class Planner {
     }
   }
 
-  double last_value(int64_t run) const {
+  std::optional<double> last_value(int64_t run, int64_t seed) const {
     StudyResult result;
+    result.seed = seed;
     read_curves(log_, run, {study_.metric}, result);
-    return value_at(result, study_.metric, BudgetUnit::end, 0).value_or(0);
+    read_evaluations(log_, run, study_, result);
+    return value_at(result, study_.metric, BudgetUnit::end, 0);
   }
 
   void add_smallest(size_t i, MemberPlan& member) const {
@@ -124,8 +127,10 @@ class Planner {
     for (const auto& [seed, run] : earlier_[i]) {
       const auto control = earlier_[study_.control].find(seed);
       if (control == earlier_[study_.control].end()) continue;
+      const auto value = last_value(run, seed), of_control = last_value(control->second, seed);
+      if (!value || !of_control) continue;
       member.paired_seeds.push_back(seed);
-      differences.push_back(last_value(run) - last_value(control->second));
+      differences.push_back(*value - *of_control);
     }
     const PairedDifference found = paired_difference(differences);
     const auto pairs = int64_t(study_.seeds.size());

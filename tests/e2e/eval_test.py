@@ -236,6 +236,44 @@ def test_a_model_is_scored_by_exact_match_on_records(place):
     place.refuse_command(2, "has one head", command=["generate", "sums", "--prompt", "1+1\n", "--compare"])
 
 
+JUDGE = """import json, pathlib, sys
+even = set(json.loads(pathlib.Path(sys.argv[1]).with_name("even.json").read_text()))
+for line in sys.stdin:
+    asked = json.loads(line)
+    found = int(asked["answer"]) in even
+    print(json.dumps({"passed": found, "told": "" if found else asked["record"]["hint"]}))
+"""
+
+
+def test_a_program_of_the_users_judges_answers_and_groups_are_scored(place):
+    """Any even number is right; the program reads a file beside the suite, and a field that nothing else reads."""
+    (place.folder / "even.json").write_text("[2, 4, 6]")
+    (place.folder / "judge.py").write_text(JUDGE)
+    suite = lines(place.folder / "even.jsonl",
+                  [{"prompt": "even:", "completion": "2", "hint": f"hint {task}", "task_id": task}
+                   for task in ("small/1", "small/2", "large/1")])
+    file = samples(place, [("small/1", "2"), ("small/2", "3"), ("large/1", "4")])
+    call = ["eval", "--suite", suite, "--samples", file, "--judge", "judge.py"]
+    ended = place.host(*call, "-o", "results.jsonl")
+    assert "pass@1  0.6667\npass@1  1.0000  large, 1 problem\npass@1  0.5000  small, 2 problems\n" in ended.out
+    results = [json.loads(line) for line in (place.folder / "results.jsonl").read_text().splitlines()]
+    assert [(result["passed"], result["told"]) for result in results] == [(True, ""), (False, "hint small/2"),
+                                                                          (True, "")]
+    assert evaluate(place, suite, file)["passed"] == 1, "without it, an answer equals the completion"
+    limited = place.host(*call, "--seconds", 9, "--jobs", 2, "-k", 1)
+    assert "--judge names a program that is not limited: no effect of --seconds and --jobs\n" in limited.err
+    found = evaluate(place, suite, file, "--judge", "judge.py")
+    assert found["groups"]["small"] == {"problems": 2, "pass_at": {"1": 0.5}}
+
+    refuse = place.refuse_command
+    refuse(2, "gone.py: no such file", command=[*call[:-1], "gone.py"])
+    refuse(2, "both --extract and --judge", command=[*call, "--extract", "strict"])
+    (place.folder / "judge.py").write_text("print('I am ready')\n" + JUDGE)
+    refuse(4, r'judge.py: line 1 of its output: found "I am ready", wanted', command=call)
+    (place.folder / "judge.py").write_text(JUDGE.replace("sys.argv[1]", "sys.argv[2]"))
+    refuse(4, "IndexError", "judge.py ended with exit code 1 before its verdict on answer 1", command=call)
+
+
 def test_the_first_block_of_code_in_an_answer_to_messages_is_judged(place):
     ask = [{"role": "user", "content": "Write double(x)."}]
     tests = {"test": PROBLEM["test"], "entry_point": "double"}

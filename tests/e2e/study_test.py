@@ -4,9 +4,11 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import statistics
 import subprocess
+import sys
 import tomllib
 
 import pytest
@@ -192,6 +194,95 @@ set.validation.batches = 1
     assert "optimizer.lr=0.01 |" in ended.out
 
 
+EVALUATED = """
+[study]
+metric = "eval/greedy/high"
+better = "higher"
+also = ["eval/greedy", "eval/drawn", "valid/loss"]
+seeds = [5, 6]
+pilot = [1, 2]
+
+[study.evaluations.greedy]
+suite = "data/{seed}/test.jsonl"
+judge = "judge.py"
+max_tokens = 3
+
+[study.evaluations.drawn]
+suite = "data/{seed}/test.jsonl"
+temperature = 2
+max_tokens = 3
+
+[study.set]
+train.steps = 30
+data.files = ["data/{seed}/train.jsonl"]
+validation.files = ["data/{seed}/test.jsonl"]
+
+[[study.members]]
+name = "quick"
+experiment = "plain.toml"
+
+[[study.members]]
+name = "slow"
+experiment = "plain.toml"
+optimizer.lr = 1e-9
+"""
+EVALUATED_JUDGE = """import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    print(json.dumps({"passed": asked["answer"] in (asked["record"]["completion"], "7")}))
+"""
+
+
+def write_evaluated(place, text=EVALUATED):
+    """The answer of seed S is always S."""
+    for seed in (1, 2, 5, 6):
+        folder = place.folder / f"data/{seed}"
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, groups in (("train", ["a"] * 64), ("test", ["low", "high", "high"])):
+            (folder / f"{name}.jsonl").write_text("".join(
+                json.dumps({"task_id": f"{group}/{name}{number}", "prompt": "seed:", "completion": str(seed)}) + "\n"
+                for number, group in enumerate(groups)))
+    (place.folder / "judge.py").write_text(EVALUATED_JUDGE)
+    changes = {**CHANGES, "data": {"kind": "records"}, "model__layers": 1, "model__future_tokens": 1}
+    place.write(experiment(name="plain", **{**changes, "optimizer__lr": 1e-2}), "plain.toml")
+    return place.write(text, "small.toml")
+
+
+def test_a_metric_may_be_an_evaluation_and_each_seed_has_data_of_its_own(place):
+    study = write_evaluated(place)
+    pilot = place.host("study", study, "--pilot", timeout=240)
+    assert "The smallest difference in eval/greedy/high" in pilot.out
+    ended = place.host("study", study, "--json", timeout=240)
+    found = {(one["member"], one["seed"]): one for one in json.loads(ended.out)["results"]}
+    assert len(found) == 4
+    for seed in (5, 6):
+        quick, slow = found["quick", seed], found["slow", seed]
+        assert quick["steps"] == [30] and quick["metrics"]["eval/greedy/high"] == [1.0], "it has learned its own seed"
+        assert slow["metrics"]["eval/greedy/high"] == [0.0] == slow["metrics"]["eval/greedy"]
+        assert 0 <= quick["metrics"]["eval/drawn"][0] <= 1 and quick["metrics"]["valid/loss"][0] < 1
+    logged = place.log.query("SELECT count(*) AS n, count(DISTINCT run_id) AS runs FROM evaluations")
+    assert logged == [{"n": 16, "runs": 8}], "two of each run, also of the pilot's"
+    again = place.host("study", study, "-o", "report")
+    assert place.log.query("SELECT count(*) AS n FROM evaluations") == [{"n": 16}], "nothing is evaluated twice"
+    assert again.out.startswith("eval/greedy/high (higher is better) at the end") and "| slow | 0 ± 0 |" in again.out
+    (place.folder / "judge.py").write_text(EVALUATED_JUDGE.replace('"7"', '"8"'))
+    changed = place.host("study", study)
+    assert place.log.query("SELECT count(*) AS n FROM evaluations") == [{"n": 20}], "another judge decides anew"
+    assert re.search(r"\*\*Changed after the first run\*\*.*\n- evaluations.greedy.judge: ", changed.out)
+
+
+def test_mistakes_of_evaluations_are_refused_before_anything_runs(place):
+    for old, new, wanted in (
+            ("greedy/high", "greedy/hihg", r'no task_id begins with "hihg/".*groups: high and low'),
+            ('judge = "judge.py"', 'judge = "gone.py"', r"small.toml:9:\d+: judge: .*gone.py: no such"),
+            ("{seed}/test", "{sed}/test", r"data/\{sed\}/test.jsonl"),
+            ("{seed}/train", "{sed}/train", r"no file matches .*/data/\{sed\}/train.jsonl")):
+        study = write_evaluated(place, EVALUATED.replace(old, new, 1))
+        ended = place.host("study", study, wanted=None)
+        assert ended.code in (2, 4) and re.search(wanted, ended.err), ended
+    assert not (place.folder / "runs/wmtp.db").exists() or not place.log.runs()
+
+
 def test_mistakes_are_refused_with_their_places_before_anything_runs(place):
     study = write(place, STUDY.replace('pipeline = {plugin = "random", keep = 0.5}',
                                        'pipeline = {plugin = "random", keep = 2}\nmodel.haeds = 4')
@@ -212,9 +303,10 @@ def test_mistakes_are_refused_with_their_places_before_anything_runs(place):
 
 SHIPPED = sorted((ROOT / "experiments/study").glob("*.toml"))
 SHIPPED = [file for file in SHIPPED if "study" in tomllib.loads(file.read_text())]
+EVALUATED_SHIPPED = [file for file in SHIPPED if "evaluations" in tomllib.loads(file.read_text())["study"]]
 
 
-@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", [one for one in SHIPPED if one not in EVALUATED_SHIPPED], ids=lambda file: file.stem)
 def test_the_members_of_shipped_studies_differ_only_in_the_weighting(file):
     resolved = {}
     study = tomllib.loads(file.read_text())["study"]
@@ -231,9 +323,28 @@ def test_the_members_of_shipped_studies_differ_only_in_the_weighting(file):
             assert found[table] == first[table], f"{member}: [{table}]"
 
 
+def with_its_data(file, folder):
+    """The study or, if a script writes its data, a copy of it with the first seed's: as the file says."""
+    written = re.search(r"^#   python3 (experiments/\S+ \w+ \d+)[\d ]* (.*)$", file.read_text(), re.MULTILINE)
+    if not written:
+        return file
+    shutil.copytree(ROOT / "experiments", folder / "experiments")
+    subprocess.run([sys.executable, *written[1].split(), *written[2].split()], cwd=folder, check=True)
+    return folder / file.relative_to(ROOT)
+
+
+@pytest.mark.parametrize("file", EVALUATED_SHIPPED, ids=lambda file: file.stem)
+def test_shipped_studies_whose_data_a_script_writes_are_planned(file, tmp_path):
+    ended = subprocess.run([HOST, "plan", with_its_data(file, tmp_path), "--json", "--db", tmp_path / "log.db"],
+                           cwd=tmp_path, text=True, capture_output=True)
+    assert ended.returncode == 0, ended.stderr
+    assert {name: one["steps"] for name, one in json.loads(ended.stdout)["members"].items()} == {
+        "1 token": 10000, "2 tokens": 10000}
+
+
 @pytest.mark.parametrize("file", sorted((ROOT / "docs/studies").glob("*.json")), ids=lambda file: file.stem)
-def test_the_page_shows_the_committed_results(file):
-    study = ROOT / f"experiments/study/{file.stem}.toml"
+def test_the_page_shows_the_committed_results(file, tmp_path):
+    study = with_its_data(ROOT / f"experiments/study/{file.stem}.toml", tmp_path)
     ended = subprocess.run([HOST, "study", study, "--results", file], cwd=ROOT, text=True, capture_output=True)
     assert ended.returncode == 0 and "is not the study" not in ended.stderr, ended.stderr
     page = (ROOT / "docs/studies.md").read_text()

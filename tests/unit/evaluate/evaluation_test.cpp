@@ -62,6 +62,22 @@ TEST(Evaluation, ComparesTextsIfAProblemHasAnAnswer) {
   EXPECT_EQ(judged[3].message, "at byte 10: found \" \", wanted the end");
 }
 
+TEST(Evaluation, ScoresTheGroupsThatTaskIdsName) {
+  EXPECT_EQ(group_of("degree 1/0317"), "degree 1");
+  EXPECT_EQ(group_of("a/b/c"), "a/b");
+  EXPECT_EQ(group_of("alone"), "");
+  const std::vector<Problem> problems{{"x/1", {}, "", ""}, {"x/2", {}, "", ""}, {"y/1", {}, "", ""}};
+  const std::vector<Sample> samples{{0, ""}, {0, ""}, {1, ""}, {1, ""}, {2, ""}, {2, ""}};
+  std::vector<Judged> judged(6, Judged{Verdict::passed, "", 0});
+  judged[0].verdict = judged[2].verdict = judged[3].verdict = Verdict::failed;
+  const Score score = compute_score(problems, samples, judged, {1, 2});
+  ASSERT_EQ(score.groups.size(), 2u);
+  EXPECT_EQ(score.groups.at("x").problems, 2);
+  EXPECT_EQ(score.groups.at("x").pass_at, (std::map<int64_t, double>{{1, 0.25}, {2, 0.5}}));
+  EXPECT_EQ(score.groups.at("y").pass_at, (std::map<int64_t, double>{{1, 1.0}, {2, 1.0}}));
+  EXPECT_DOUBLE_EQ(score.pass_at.at(1), 0.5);
+}
+
 TEST(Evaluation, RequiresSamplesOfEveryProblemAndEnoughForK) {
   EXPECT_NE(refused({{0, one}}, {}).find("1 of 2 problems have no sample"), std::string::npos);
   EXPECT_NE(refused({{0, one}, {0, one}, {1, one}}, {2}).find("b has 1"), std::string::npos);

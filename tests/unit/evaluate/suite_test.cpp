@@ -64,6 +64,21 @@ TEST_F(SuiteTest, AProblemIsAPromptAndTests) {
   EXPECT_EQ(suite[1].tests, "y = 1\nassert f(1) == 2\nassert f(y) == 2\n");
 }
 
+TEST_F(SuiteTest, ACompletionIsAWholePromptWithItsAnswerAndAllFields) {
+  const std::string line = R"({"prompt": "<03>17", "completion": "031217", "task_id": "degree 1/0317", "more": [1]})";
+  const Suite suite = read_suite(put("suite.jsonl", line + "\n"));
+  ASSERT_EQ(suite.problems.size(), 1u);
+  EXPECT_FALSE(suite.runs_programs || suite.has_template);
+  EXPECT_EQ(suite.problems[0].task_id, "degree 1/0317");
+  EXPECT_EQ(suite.problems[0].prompt.instruction, "<03>17");
+  EXPECT_TRUE(suite.problems[0].prompt.has_whole_prompt);
+  EXPECT_EQ(suite.problems[0].answer, "031217");
+  EXPECT_EQ(suite.problems[0].line, line) << "for a judge, also what is not read";
+  const std::string without = R"({"completion": "0317"})"
+                              "\n";
+  expect_has(refused([&] { read_suite(put("bad.jsonl", without)); }), {"line 1", "prompt"});
+}
+
 TEST_F(SuiteTest, SanitizedProblemsOfMbppNameTheTaskPromptAndListImports) {
   const auto suite =
       read_suite(put("suite.jsonl", R"({"source_file": "a", "task_id": 2, "prompt": "Add one.", "code": "",)"

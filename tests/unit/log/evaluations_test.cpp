@@ -36,6 +36,19 @@ TEST_F(Evaluations, AreReadBackWithEachAnswer) {
       << "what is no UTF-8 is replaced";
 }
 
+TEST_F(Evaluations, HaveTheGroupsThatTaskIdsName) {
+  { RunLog log(file_, start()); }
+  LoggedEvaluation evaluation = two_problems(1);
+  evaluation.answers.push_back({"a/b/c", 1, "passed", 0, "", ""});
+  evaluation.answers.push_back({"alone", 1, "passed", 0, "", ""});
+  log_evaluation(file_, evaluation);
+  Database database(file_, Database::Mode::read);
+  EXPECT_EQ(
+      database.text("SELECT group_concat(\"group\" || ':' || problems || ' ' || answers || ' ' || passed || ' ' || "
+                    "pass_at_1, '; ') FROM v_evaluation_groups"),
+      ":1 1 1 1.0; a/b:1 1 1 1.0; t:2 4 1 0.25");
+}
+
 TEST_F(Evaluations, AreDeletedWithTheirRun) {
   { RunLog log(file_, start()); }
   log_evaluation(file_, two_problems(1));

@@ -121,6 +121,45 @@ TEST_F(StudyFile, TriesTheGridOrAsManyDrawsAsStated) {
   EXPECT_NE(choices[0][0], choices[1][0]);
 }
 
+const std::string evaluated =
+    "[study]\nmetric = \"eval/greedy/degree 1\"\nbetter = \"higher\"\nseeds = [11, 12]\n"
+    "set.data.files = [\"graphs/{seed}/train.jsonl\"]\n"
+    "[study.evaluations.greedy]\nsuite = \"graphs/{seed}/test.jsonl\"\njudge = \"judge.py\"\nmax_tokens = 30\n";
+
+TEST_F(StudyFile, GivesEachSeedFilesOfItsOwn) {
+  const auto runs = study_runs(read(evaluated + two_members), {{}, {}});
+  EXPECT_EQ(runs[0].how.overrides[0], "data.files=[\"" + (folder_ / "graphs/11/train.jsonl").string() + "\"]");
+  EXPECT_EQ(runs[2].how.overrides[0], "data.files=[\"" + (folder_ / "graphs/12/train.jsonl").string() + "\"]");
+  EXPECT_EQ(with_seed("{seed}-{seed}/{sed}", 7), "7-7/{sed}");
+}
+
+TEST_F(StudyFile, StatesEvaluationsOfFinishedModels) {
+  const Study study = read(evaluated + two_members);
+  ASSERT_EQ(study.evaluations.size(), 1u);
+  const StudyEvaluation& of = study.evaluations[0];
+  EXPECT_EQ(of.name, "greedy");
+  EXPECT_EQ(of.suite, (folder_ / "graphs/{seed}/test.jsonl").string());
+  EXPECT_EQ(of.judge, (folder_ / "judge.py").string());
+  EXPECT_EQ(of.temperature, 0);
+  EXPECT_EQ(of.max_tokens, 30);
+  EXPECT_EQ(evaluation_metric("eval/greedy/degree 1")->group, "degree 1");
+  EXPECT_EQ(evaluation_metric("eval/greedy")->group, "");
+  EXPECT_FALSE(evaluation_metric("valid/loss"));
+}
+
+TEST_F(StudyFile, NamesMistakesOfEvaluations) {
+  expect_in_order(mistakes(with(evaluated, "eval/greedy/degree 1", "eval/gredy") + two_members),
+                  {"trial.toml:2:10: found the metric \"eval/gredy\", but no [study.evaluations.gredy]",
+                   "did you mean eval/greedy?", "[study.evaluations.greedy]: no metric is of it",
+                   "add \"eval/greedy\" to [study] also"});
+  expect_in_order(mistakes(with(evaluated, "suite", "suit") + "temperature = -1\n" + two_members),
+                  {"lacks the key \"suite\"", "unknown key \"suit\"", "temperature"});
+  expect_in_order(mistakes(head + "also = [\"valid/loss\", \"eval/a\"]\n" + two_members),
+                  {"trial.toml:5:23: found the metric \"eval/a\"", "add the table, with a suite"});
+  expect_in_order(mistakes(evaluated + "[study.budgets]\ntokens = [5]\n" + two_members),
+                  {"[study.budgets]: the metric is \"eval/greedy/degree 1\", which is of finished models"});
+}
+
 TEST_F(StudyFile, SaysWhatChangedOfADefinition) {
   const Json then{{"seeds", {1, 2}}, {"members", {{"a", {{"keep", "0.5"}}}}}};
   const Json now{{"seeds", {1, 2, 3}}, {"members", {{"a", {{"keep", "0.5"}}}, {"b", {{"keep", "0.6"}}}}}};
