@@ -7,8 +7,8 @@
 For graph 11 this writes the folder 11: train.jsonl and test.jsonl, records with the prompt "<s>t" and as its completion
 a path "sab..t", edges.json, from which judge_paths.py tells whether a path is one, and a tokenizer.json. A node is two
 digits and one token; with < and >, as source and target of the prompt, it is another one: rotary positions are
-relative, so that a single block could not tell the target from the nodes of the path. The task_id of a test record
-begins with its degree, which says what of it the training paths show:
+relative, so that a single block tells the target from the nodes of the path only by its token. The task_id of a test
+record begins with its degree, which says what of it the training paths show:
 
     0   a training path to t passes s
     1   an edge of a training path leads from s to such a node
