@@ -13,7 +13,7 @@ help:
 	@echo "make run      build, then run experiments/rho1.toml on two ranks"
 	@echo "make test     build, then all tests"
 	@echo "make bench    build, then measure speed and memory against PyTorch, rho-1, saves, imports, the page, the log"
-	@echo "make study    build, then train the studies of docs/studies.md and print their tables (two hours)"
+	@echo "make study    build, then train the studies of docs/studies.md and print their tables (three hours)"
 	@echo "make soak     build, then the long forms of the random tests"
 	@echo "make install  build, then install under PREFIX (now $(PREFIX))"
 	@echo "make wheel    build, then dist/wmtp_host-….whl, for \`pip install\` without root, next to torch"
@@ -55,6 +55,8 @@ bench: setup-tests build
 	$(PYTHON) tests/bench/log_bench.py
 
 study: build
+	$(PYTHON) experiments/study/paths/make_graphs.py dag 11 12 13 14 15 16 -o runs/paths
+	build/bin/wmtp-host study experiments/study/paths.toml
 	build/bin/wmtp-host study experiments/study/text.toml
 	build/bin/wmtp-host study experiments/study/arithmetic.toml
 
