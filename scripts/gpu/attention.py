@@ -140,7 +140,8 @@ def main():
     measure(found, "flash, backward, of cuDNN's forward",
             lambda: flash_gradients(by_cudnn()[0], by_cudnn()[1].view_as(flash()[1])), wanted[1:], 2.5)
     packed(found, q, k, v, d_out)
-    print(json.dumps(found))
+    print(json.dumps(found), flush=True)
 
 
 main()
+os._exit(0)  # a thread of PyTorch that the interpreter's end meets would end this process with SIGABRT

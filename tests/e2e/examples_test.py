@@ -42,6 +42,8 @@ ELSEWHERE = {
     **{f"wmtp-host {example}": "e2e.study has studies and results" for example in (
         "plan experiments/study/text.toml", "study experiments/study/text.toml --jobs 2",
         "study experiments/study/text.toml --results here.json --results there.json -o report")},
+    "wmtp-host eval paths --suite test.jsonl --judge experiments/study/paths/judge_paths.py":
+        "e2e.study trains on paths in a graph and judges answers",
     **{f"wmtp-host weigh {example}": "e2e.weigh has runs with validation" for example in (
         "baseline --pipeline experiments/rho1.toml --pipeline experiments/weightings/entropy.toml",
         "baseline@100 --pipeline formula.toml --set 'pipeline.weight=\"exp(-ce)\"' --show 2",
