@@ -221,7 +221,7 @@ std::string read_source(const std::filesystem::path& file, const std::string& sh
     throw Error(ExitStatus::usage, shown_as + ": no such file; " + advice_for_missing(file, shown_as));
   if (std::filesystem::is_directory(file, problem))
     throw Error(ExitStatus::usage, shown_as +
-                                       ": found a folder, wanted an experiment (.toml); to continue a run, repeat "
+                                       " is a folder, wanted an experiment (.toml); to continue a run, repeat "
                                        "its command with --resume; for a folder of data, `wmtp-host init`");
   check_is_file(file, ExitStatus::usage);
   std::ifstream stream(file, std::ios::binary);

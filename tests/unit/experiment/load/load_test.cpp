@@ -150,11 +150,17 @@ TEST_F(Load, SuggestsTheNearestChoice) {
                   {"found the string \"ful_shard\", wanted one of", "did you mean \"full_shard\"?"});
 }
 
+TEST_F(Load, KnowsStrategiesByTheirOtherNames) {
+  for (const auto& [name, strategy] :
+       {std::pair("ddp", Strategy::no_shard), {"fsdp", Strategy::full_shard}, {"zero2", Strategy::shard_grad_op}})
+    EXPECT_EQ(load(small + "[parallel]\nstrategy = \"" + name + "\"\n").parallel.strategy, strategy) << name;
+}
+
 TEST_F(Load, SuggestsNothingForANameThatIsNoTypo) {
   for (const std::string line :
        {"[parallel]\ndevice = \"tpu\"", "[parallel]\ndevice = \"mps\"", "[parallel]\nprecision = \"fp64\"",
         "[parallel]\nprecision = \"tf32\"", "[parallel]\nprecision = \"bf16\"\nreduce = \"fp8\"",
-        "[parallel]\nprecision = \"int8\"", "[schedule]\nname = \"exponential\"", "[parallel]\nstrategy = \"ddp\""}) {
+        "[parallel]\nprecision = \"int8\"", "[schedule]\nname = \"exponential\"", "[parallel]\nstrategy = \"gspmd\""}) {
     const std::string message = refused(small + line + "\n");
     EXPECT_NE(message.find("wanted one of"), std::string::npos) << message;
     EXPECT_EQ(message.find("did you mean"), std::string::npos) << message;
