@@ -461,10 +461,12 @@ std::string quantity_of(const std::string& metric, const std::map<std::string, s
 
 std::vector<std::string> incomparable(const LogReader& log, const std::vector<int64_t>& runs,
                                       const std::vector<std::string>& metrics) {
+  std::vector<std::map<std::string, std::string>> params;
+  for (const int64_t run : runs) params.push_back(params_of(log, run));
   std::vector<std::string> found;
   for (const std::string& metric : metrics) {
     std::set<std::string> quantities;
-    for (const int64_t run : runs) quantities.insert(quantity_of(metric, params_of(log, run)));
+    for (const auto& of_run : params) quantities.insert(quantity_of(metric, of_run));
     if (quantities.size() > 1) found.push_back(metric);
   }
   return found;

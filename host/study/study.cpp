@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <type_traits>
 
 #include "base/text.hpp"
 #include "experiment/load/document.hpp"
@@ -110,6 +111,20 @@ class Reader {
     rule.choices = {"lower", "higher"};
     const auto found = check_value(entry->value, rule, "[study] better", diagnostics_);
     study_.lower_is_better = !found || std::get<std::string>(*found) == "lower";
+  }
+
+  /// `number` stays as it is if the table has no such key.
+  template <class Number>
+  void read_number(const Node& table, const std::string& name, const char* key, double least, double most,
+                   Number& number) {
+    const Entry* const entry = table.find(key);
+    if (!entry) return;
+    ValueRule rule;
+    rule.type = std::is_integral_v<Number> ? ValueType::integer : ValueType::number;
+    rule.min = least;
+    rule.max = most;
+    if (const auto found = check_value(entry->value, rule, "[" + name + "] " + key, diagnostics_))
+      number = std::get<Number>(*found);
   }
 
   /// Distinct, and none of them a seed of the study itself.
@@ -329,14 +344,8 @@ class Reader {
                        "write tune.optimizer.lr = [1e-3, 2e-3] in [[study.members]], or remove [study.tuning]");
     known_keys(entry->value, "study.tuning", {"seeds", "draws", "set"});
     study_.tuning.seeds = seeds(*entry, "study.tuning", "seeds", true);
-    if (const Entry* const draws = entry->value.find("draws")) {
-      ValueRule rule;
-      rule.type = ValueType::integer;
-      rule.min = 1;
-      rule.max = double(max_sweep_members);
-      const auto found = check_value(draws->value, rule, "[study.tuning] draws", diagnostics_);
-      if (found) study_.tuning.draws = std::get<int64_t>(*found);
-    } else if (has_range_) {
+    read_number(entry->value, "study.tuning", "draws", 1, double(max_sweep_members), study_.tuning.draws);
+    if (has_range_ && !entry->value.find("draws")) {
       diagnostics_.add(entry->position, "[study.tuning] lacks the key \"draws\": how often to draw from a range");
     }
     if (const Entry* const set = entry->value.find("set"))
@@ -400,22 +409,8 @@ class Reader {
     for (const auto& [key, path] : {std::pair{"suite", &found.suite}, std::pair{"judge", &found.judge}})
       if (const std::string given = text(entry.value, table, key); !given.empty())
         *path = (file_.parent_path() / given).lexically_normal().string();
-    if (const Entry* const temperature = entry.value.find("temperature")) {
-      ValueRule rule;
-      rule.type = ValueType::number;
-      rule.min = 0;
-      rule.max = 100;
-      if (const auto value = check_value(temperature->value, rule, "[" + table + "] temperature", diagnostics_))
-        found.temperature = std::get<double>(*value);
-    }
-    if (const Entry* const most = entry.value.find("max_tokens")) {
-      ValueRule rule;
-      rule.type = ValueType::integer;
-      rule.min = 1;
-      rule.max = 1 << 20;
-      if (const auto value = check_value(most->value, rule, "[" + table + "] max_tokens", diagnostics_))
-        found.max_tokens = std::get<int64_t>(*value);
-    }
+    read_number(entry.value, table, "temperature", 0, 100, found.temperature);
+    read_number(entry.value, table, "max_tokens", 1, 1 << 20, found.max_tokens);
     return found;
   }
 
