@@ -44,7 +44,10 @@ Manifest read_document(const Json& document, const std::string& where) {
   Manifest manifest;
   manifest.step = fields.integer("step");
   manifest.world_size = fields.integer("world_size");
-  manifest.kind = fields.text("kind");
+  const std::string kind = fields.text("kind");
+  const auto known = from_name<ManifestKind>(kind);
+  if (!known) fields.refuse("kind is " + printable(kind) + "; wanted \"resume\", \"model\" or \"adapter\"");
+  manifest.kind = *known;
   manifest.config_hash = fields.text("config_hash");
   for (const auto& [name, hash] : fields.object("plugins").items()) {
     if (!hash.is_string()) fields.refuse("has no string as the hash of plugin " + printable(name));
@@ -83,8 +86,6 @@ class ManifestCheck {
       refuse("step is " + std::to_string(manifest_.step) + "; wanted 0 to " + std::to_string(max_step));
     if (manifest_.world_size < 1 || manifest_.world_size > 1'000'000)
       refuse("world_size is " + std::to_string(manifest_.world_size) + "; wanted 1 to 1000000");
-    if (manifest_.kind != "resume" && manifest_.kind != "model" && manifest_.kind != "adapter")
-      refuse("kind is " + printable(manifest_.kind) + "; wanted \"resume\", \"model\" or \"adapter\"");
     for (const auto& [name, bytes] : manifest_.files) {
       if (!is_plain_file_name(name) || name == manifest_file_name)
         refuse("files names " + printable(name) + "; wanted names of files in the folder of the manifest");
@@ -98,7 +99,7 @@ class ManifestCheck {
       tensors[slice.tensor].push_back(&slice);
     }
     for (auto& [tensor, slices] : tensors) check_cover(slices);
-    if (manifest_.kind == "resume") {
+    if (manifest_.kind == ManifestKind::resume) {
       check_rank_files();
       check_pipeline_tensors(saved_state(manifest_, where_, status_), tensors);
     } else {
@@ -199,8 +200,10 @@ class ManifestCheck {
 
   void check_single_rank() const {
     if (manifest_.world_size != 1)
-      refuse("world_size is " + std::to_string(manifest_.world_size) + "; wanted 1 where kind is " + manifest_.kind);
-    if (manifest_.state != Json::object()) refuse("state is not empty; wanted {} where kind is " + manifest_.kind);
+      refuse("world_size is " + std::to_string(manifest_.world_size) + "; wanted 1 where kind is " +
+             to_string(manifest_.kind));
+    if (manifest_.state != Json::object())
+      refuse("state is not empty; wanted {} where kind is " + std::string(to_string(manifest_.kind)));
   }
 
   void check_pipeline_tensors(const SavedState& state,
@@ -288,11 +291,11 @@ Json to_json(const Manifest& manifest) {
     const auto sum = manifest.sums.find(name);
     files[name] = {{"bytes", bytes}, {"crc32c", sum == manifest.sums.end() ? 0 : sum->second}};
   }
-  Json document{{"format", "wmtp-checkpoint"}, {"version", current_version},
-                {"step", manifest.step},       {"world_size", manifest.world_size},
-                {"kind", manifest.kind},       {"config_hash", manifest.config_hash},
-                {"plugins", manifest.plugins}, {"state", manifest.state},
-                {"files", std::move(files)},   {"slices", manifest.slices}};
+  Json document{
+      {"format", "wmtp-checkpoint"},       {"version", current_version},       {"step", manifest.step},
+      {"world_size", manifest.world_size}, {"kind", to_string(manifest.kind)}, {"config_hash", manifest.config_hash},
+      {"plugins", manifest.plugins},       {"state", manifest.state},          {"files", std::move(files)},
+      {"slices", manifest.slices}};
   if (!manifest.hosts.empty()) document["hosts"] = manifest.hosts;
   return document;
 }

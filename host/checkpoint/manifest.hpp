@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/crc32c.hpp"
+#include "base/enum_names.hpp"
 #include "base/error.hpp"
 #include "base/json.hpp"
 
@@ -59,10 +60,15 @@ inline constexpr const char* manifest_file_name = "manifest.json";
 inline constexpr const char *parameter_prefix = "param/", *average_prefix = "exp_avg/", *square_prefix = "exp_avg_sq/",
                             *ema_prefix = "ema/", *pipeline_prefix = "pipeline/";
 
+/// What a folder contains: the state of a run to resume, a finished model, or a finished adapter.
+enum class ManifestKind { resume, model, adapter };
+template <>
+inline constexpr auto names_of<ManifestKind> = std::array{"resume", "model", "adapter"};
+
 struct Manifest {
   int64_t step = 0;
   int64_t world_size = 1;
-  std::string kind;  ///< "resume", "model" or "adapter"
+  ManifestKind kind = ManifestKind::resume;
   std::string config_hash;
   std::map<std::string, std::string> plugins;  ///< "pipeline rho1" -> sha256
   Json state = Json::object();                 ///< for resuming (saved_state.hpp); else {}

@@ -38,7 +38,7 @@ std::vector<SliceRange> slice_ranges(const SafetensorsFile& file, const std::vec
 /// state_dtype_names for the state of a pipeline.
 class SliceDtypes {
  public:
-  explicit SliceDtypes(const std::string& kind) : for_resuming_(kind == "resume") {}
+  explicit SliceDtypes(ManifestKind kind) : for_resuming_(kind == ManifestKind::resume) {}
   /// `ranges`: those of `file`. Error(data) names the file, the tensor, the found and the expected value.
   void check(const std::filesystem::path& file, const std::vector<SliceRange>& ranges);
 

@@ -7,6 +7,7 @@
 
 #include "evaluate/evaluation.hpp"
 #include "process/child_process.hpp"
+#include "process/python_program.hpp"
 
 namespace wmtp {
 namespace {
@@ -25,10 +26,9 @@ std::string module_named(const Judged& judged) {
 }
 
 std::set<std::string> lacking(const std::filesystem::path& python, const std::set<std::string>& modules) {
-  std::vector<std::string> arguments{
-      "-I", "-c",
-      "import sys, importlib.util as u; print(*(m for m in sys.argv[1:] if u.find_spec(m) is None), sep='\\n')"};
-  arguments.insert(arguments.end(), modules.begin(), modules.end());
+  const std::string program =
+      "import sys, importlib.util as u; print(*(m for m in sys.argv[1:] if u.find_spec(m) is None), sep='\\n')";
+  const auto arguments = isolated_python_arguments(program, {modules.begin(), modules.end()});
   std::istringstream lines(run_child(python, arguments, answer_limit).output);
   std::set<std::string> found;
   for (std::string line; std::getline(lines, line);) found.insert(line);

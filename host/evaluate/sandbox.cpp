@@ -41,7 +41,7 @@ Error failed(const std::string& what) { return {ExitStatus::storage, what + ": "
 fs::path interpreter_of(const fs::path& program) {
   try {
     const ChildResult child =
-        run_child(program, {"-I", "-c", "import sys; print(sys.executable)"}, interpreter_start_limit);
+        run_child(program, isolated_python_arguments("import sys; print(sys.executable)"), interpreter_start_limit);
     if (child.exit_code == 0 && child.signal == 0) return first_line(child.output);
   } catch (const Error& error) {  // a file that the system cannot execute
     throw_if_limit_caused(error);
@@ -81,7 +81,9 @@ void write_tests(const Descriptor& file, const Submission& submission) {
 
 std::vector<std::string> python_with(const fs::path& python, const char* program) {
   const auto& programs = embedded_programs();
-  return {python.string(), "-I", "-B", "-c", programs.at("codec.py") + programs.at(program)};
+  std::vector<std::string> command = isolated_python_arguments(programs.at("codec.py") + programs.at(program));
+  command.insert(command.begin(), python.string());
+  return command;
 }
 
 /// The two processes of a program and its tests.

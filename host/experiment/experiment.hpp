@@ -118,30 +118,46 @@ enum class DataKind { text, records, tokens, random };
 template <>
 inline constexpr auto names_of<DataKind> = std::array{"text", "records", "tokens", "random"};
 
+enum class AnswerSelection { all, correct };
+template <>
+inline constexpr auto names_of<AnswerSelection> = std::array{"all", "correct"};
+
+enum class TooLong { exclude, truncate };
+template <>
+inline constexpr auto names_of<TooLong> = std::array{"exclude", "truncate"};
+
+enum class TextEncoding { utf8, bytes };
+template <>
+inline constexpr auto names_of<TextEncoding> = std::array{"utf-8", "bytes"};
+
+enum class DataOrder { shuffled, sequential };
+template <>
+inline constexpr auto names_of<DataOrder> = std::array{"shuffled", "sequential"};
+
 struct DataConfig {
   DataKind kind = DataKind::text;
   std::vector<std::string> files;    ///< not random: patterns; `*` within a name, `**` over folders
   std::vector<std::string> exclude;  ///< patterns; stages of text and tokens add their parent's validation files
   TokenizerConfig tokenizer;
-  ArithmeticConfig arithmetic;         ///< records: generated instead of read from files
-  std::string select = "all";          ///< records: "all" or "correct"
-  std::string format;                  ///< records: of data/records/record_format.hpp; "": recognised
-  std::string prompt_template;         ///< records: "alpaca", "plain", "none", "chat", "chatml"; "": by format
-  std::string too_long = "exclude";    ///< records longer than a sequence: "exclude" or "truncate"
-  int64_t max_pairs_per_problem = 50;  ///< records: 0: unlimited
+  ArithmeticConfig arithmetic;                    ///< records: generated instead of read from files
+  AnswerSelection select = AnswerSelection::all;  ///< records
+  std::string format;                             ///< records: of data/records/record_format.hpp; "": recognised
+  std::string prompt_template;          ///< records: "alpaca", "plain", "none", "chat", "chatml"; "": by format
+  TooLong too_long = TooLong::exclude;  ///< what happens to records longer than a sequence
+  int64_t max_pairs_per_problem = 50;   ///< records: 0: unlimited
   /// records: upper bounds of an answer's length in tokens
   std::vector<double> length_bins{100, 150, 200, 300, 500, 1000, 2000};
   // Excluded from training; stages inherit all three from their parent.
-  std::vector<std::string> hold_out;  ///< records: problems of these files
-  bool hold_out_problems = false;     ///< records: 1 problem in 20
-  double hold_out_share = 0;          ///< text, tokens: last share of each file's documents or ids
-  std::string encoding = "utf-8";     ///< text: "utf-8", or "bytes": each file is its bytes, whatever they are
-  std::string separator;              ///< text: separates the documents of a file; "": a file is one document
+  std::vector<std::string> hold_out;           ///< records: problems of these files
+  bool hold_out_problems = false;              ///< records: 1 problem in 20
+  double hold_out_share = 0;                   ///< text, tokens: last share of each file's documents or ids
+  TextEncoding encoding = TextEncoding::utf8;  ///< text; bytes: each file is its bytes, whatever they are
+  std::string separator;                       ///< text: separates the documents of a file; "": a file is one document
   bool packing = false;  ///< text, records: no token sees or predicts one of another document of its sequence
   DifficultyConfig difficulty;
-  std::string file;                ///< tokens, instead of files: little-endian ids, raw or with a header
-  std::string dtype;               ///< tokens: of raw ids, "uint16" or "uint32"; "": of the header, or "uint16"
-  std::string order = "shuffled";  ///< "shuffled" or "sequential"
+  std::string file;   ///< tokens, instead of files: little-endian ids, raw or with a header
+  std::string dtype;  ///< tokens: of raw ids, "uint16" or "uint32"; "": of the header, or "uint16"
+  DataOrder order = DataOrder::shuffled;
   bool operator==(const DataConfig&) const = default;
 };
 
@@ -152,16 +168,21 @@ struct HeadWeightsPoint {
   bool operator==(const HeadWeightsPoint&) const = default;
 };
 
+/// The divisor of a head's weighted loss: its tokens, or the sum of their weights.
+enum class LossDivisor { tokens, weights };
+template <>
+inline constexpr auto names_of<LossDivisor> = std::array{"tokens", "weights"};
+
 struct TrainConfig {
   int64_t steps = 0;  ///< 0: `epochs` is given
   double epochs = 0;
   int64_t batch_size = 0;  ///< sequences per micro-batch and rank
   int64_t sequence_length = 0;
   int64_t gradient_accumulation = 1;
-  int64_t global_batch_size = 0;     ///< sequences of an optimizer step; 0: given by the two above and the ranks
-  double clip_norm = 1.0;            ///< 0: off
-  Norm norm = Norm::l2;              ///< norm of the gradient for clipping, the guard and the log
-  std::string normalize = "tokens";  ///< "tokens" or "weights"
+  int64_t global_batch_size = 0;  ///< sequences of an optimizer step; 0: given by the two above and the ranks
+  double clip_norm = 1.0;         ///< 0: off
+  Norm norm = Norm::l2;           ///< norm of the gradient for clipping, the guard and the log
+  LossDivisor normalize = LossDivisor::tokens;
   std::vector<double> head_weights;  ///< factors on the heads' losses; empty: all 1
   /// Later ones, in order of steps, linear in between; two at one step are a jump.
   std::vector<HeadWeightsPoint> head_weights_later;
@@ -216,6 +237,10 @@ struct ScheduleConfig {
   bool operator==(const ScheduleConfig&) const = default;
 };
 
+enum class DeviceChoice { automatic, cpu, cuda };
+template <>
+inline constexpr auto names_of<DeviceChoice> = std::array{"auto", "cpu", "cuda"};
+
 /// As shard_group_size: the ranks of a host, until the hosts are known. Divides every number of ranks.
 inline constexpr int64_t host_shard_groups = -1;
 
@@ -234,7 +259,7 @@ struct ParallelConfig {
   std::string offload_path;             ///< folder of that file and of optimizer_offload; "": TMPDIR or /tmp
   CpuOffload cpu_offload = CpuOffload::none;  ///< CUDA only
   OptimizerOffload optimizer_offload = OptimizerOffload::none;
-  std::string device = "auto";   ///< "auto", "cpu", "cuda"
+  DeviceChoice device = DeviceChoice::automatic;
   bool deterministic = true;     ///< kernels without atomic sums: bitwise reproducible runs
   double peak_tflops = 0;        ///< of a rank's device; 0: the vendor's figure, if known
   bool oversubscribe = false;    ///< allow more than 8 local ranks for each usable core
@@ -285,6 +310,11 @@ struct LogConfig {
   bool operator==(const LogConfig&) const = default;
 };
 
+// The adapters that this program names. Of every other plugin it knows only the description.
+inline constexpr const char* full_adapter = "full";      ///< of an experiment that names none
+inline constexpr const char* frozen_adapter = "frozen";  ///< for passes over a finished model
+inline constexpr const char* lora_adapter = "lora";      ///< what PEFT's adapters are here
+
 /// [adapter] train_last, train: which parameters of the model train, in place of the adapter's choice; if none is
 /// given, the adapter decides.
 struct TrainedParts {
@@ -299,7 +329,7 @@ struct Experiment {
   int64_t seed = 0;
   PluginChoice pipeline;
   std::optional<PluginChoice> inner;  ///< [pipeline.inner]: the plugin that a wrapper modifies
-  PluginChoice adapter{"full", {}, {}};
+  PluginChoice adapter{full_adapter, {}, {}};
   std::optional<PluginChoice> auxiliary_loss;  ///< added to the weighted token loss
   TrainedParts trained_parts;
   std::string adapter_weights;  ///< [adapter] weights: initial values of the adapter's parameters

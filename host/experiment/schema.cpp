@@ -101,8 +101,7 @@ SchemaTable train_table() {
            "magnitude"),
        key("normalize", AT(train.normalize),
            "divisor of a head's weighted loss: its valid tokens in the step, or the sum of their weights (with several "
-           "micro-batches, another forward pass); the loss of a step is the mean over the heads with targets")
-           .one_of({"tokens", "weights"}),
+           "micro-batches, another forward pass); the loss of a step is the mean over the heads with targets"),
        head_weights_key(),
        key("detach_heads", AT(train.detach_heads),
            "whether the trunk and the embedding learn from head 1 only, while heads 2 and up train on what they "
@@ -345,7 +344,6 @@ SchemaTable parallel_table() {
            "temporary file of each rank in `offload_path`. Not with `muon`")
            .not_in_identity(),
        key("device", AT(parallel.device), "`auto`: CUDA if the host has a device for each local rank, else the CPU")
-           .one_of({"auto", "cpu", "cuda"})
            .also({{"gpu", "cuda"}})
            .not_in_identity(),
        key("deterministic", AT(parallel.deterministic),

@@ -26,7 +26,6 @@ SchemaTable data_table() {
            .only_for({text, records, tokens})
            .is_path(PathKind::paths),
        key("select", AT(data.select), "all records, or only those with `is_correct` = true")
-           .one_of({"all", "correct"})
            .only_for({records}),
        key("format", AT(data.format),
            "fields of a record: `instructions`, `messages`, `conversations` (ShareGPT), `completions` or "
@@ -46,7 +45,6 @@ SchemaTable data_table() {
        key("too_long", AT(data.too_long),
            "records longer than `train.sequence_length`: exclude them, or truncate their end; those whose prompt alone "
            "is as long are always excluded")
-           .one_of({"exclude", "truncate"})
            .only_for({records}),
        key("max_pairs_per_problem", AT(data.max_pairs_per_problem),
            "for pipelines that train on pairs: maximum number of pairs from one problem; 0: unlimited")
@@ -67,7 +65,6 @@ SchemaTable data_table() {
        key("encoding", AT(data.encoding),
            "`utf-8`: refuses what is no text; `bytes`: each file is one text of its bytes, also JSON lines and "
            "packed files")
-           .one_of({"utf-8", "bytes"})
            .only_for({text}),
        key("separator", AT(data.separator),
            "text between the documents of a file, such as `\"\\n---\\n\"`; blank ones are skipped")
@@ -100,7 +97,7 @@ SchemaTable data_table() {
            .only_for({tokens})
            .defaults_to("that of the header; without one `\"uint16\"`, but required above 65,536 ids")
            .unset_when_empty(),
-       key("order", AT(data.order), "order of windows or records").one_of({"shuffled", "sequential"})}};
+       key("order", AT(data.order), "order of windows or records")}};
 }
 
 SchemaTable tokenizer_table() {

@@ -75,7 +75,7 @@ SavedLora read_saved_lora(const std::filesystem::path& folder) {
   SavedLora saved;
   keys.integer("format_version", adapter_format_version, adapter_format_version);
   if (!keys.has("plugin")) keys.refuse("plugin", "\"lora\"");
-  keys.only("plugin", {"lora"});
+  keys.only("plugin", {lora_adapter});
   if (!keys.has("options") || !keys.value("options").is_object()) keys.refuse("options", "the plugin's options");
   saved.base_fingerprint = keys.text("base_fingerprint", "the fingerprint of the model it was trained on");
   saved.base_path = keys.text("base_path");

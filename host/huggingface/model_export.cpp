@@ -141,7 +141,7 @@ ExportedModel export_model(const ModelExport& request) {
                                        "--modeling");
   if (!saved.has_max_sequence_length) saved.model.max_sequence_length = default_sequence_length;
   std::vector<TensorCopy> moves = plan_copies(request, saved, files);
-  const SourceChecksums sums(request.model, "model");
+  const SourceChecksums sums(request.model, ManifestKind::model);
   OutputFolder product(request.target);
   copy_tensors(std::move(moves), product.path(), file_names(request, saved), sums);
   write_descriptions(request, saved, product.path());

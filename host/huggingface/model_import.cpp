@@ -234,10 +234,10 @@ ImportedModel import_model(const ModelImport& request) {
   Source source = open_source(request.source);
   const int64_t copies = add_heads(request, source.saved.model);
   std::vector<TensorCopy> moves = Planner(source, source.saved.model, copies).plan(request.source);
-  const SourceChecksums sums = source.is_hf ? SourceChecksums() : SourceChecksums(request.source, "model");
+  const SourceChecksums sums = source.is_hf ? SourceChecksums() : SourceChecksums(request.source, ManifestKind::model);
   OutputFolder product(request.target);
   Manifest manifest;
-  manifest.kind = "model";
+  manifest.kind = ManifestKind::model;
   manifest.slices = copy_tensors(std::move(moves), product.path(), {hf_model_name}, sums);
   // Our params.json names the tokenizer.
   const bool from_meta = !source.is_hf && source.saved.tokenizer == SavedTokenizer::none;

@@ -385,7 +385,7 @@ LoraOptions export_adapter(const AdapterExport& request) {
   if (request.shape_is_base) check_base(request.adapter, saved.base_fingerprint, request.shape, content);
   std::vector<TensorCopy> moves = copies_to_peft(saved, model, content, request.adapter, files);
   const PeftModules modules = peft_modules(request.adapter, content, model);
-  const SourceChecksums sums(request.adapter, "adapter");
+  const SourceChecksums sums(request.adapter, ManifestKind::adapter);
   std::vector<std::string> names{peft_tensors_name};
   if (std::ranges::any_of(moves, [](const TensorCopy& move) { return move.targets.front().file == 1; }))
     names.emplace_back(extra_tensors_name);
@@ -414,9 +414,9 @@ ImportedAdapter import_adapter(const AdapterImport& request) {
   const std::string base = check_base(request.source, extra.base_fingerprint, request.base, source.content());
   OutputFolder product(request.target);
   Manifest manifest;
-  manifest.kind = "adapter";
+  manifest.kind = ManifestKind::adapter;
   manifest.slices = copy_tensors(std::move(moves), product.path(), {adapter_tensors_name}, SourceChecksums());
-  const AdapterIdentity identity{"lora", "from PEFT", option_values(source.lora()), absolute_base};
+  const AdapterIdentity identity{lora_adapter, "from PEFT", option_values(source.lora()), absolute_base};
   write_new_file(product.path() / adapter_identity_name, pretty_json(identity_json(identity, base)));
   write_manifest(product.path(), manifest);
   product.publish();

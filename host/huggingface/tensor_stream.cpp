@@ -100,7 +100,7 @@ void reorder_rows(RowOrder order, const uint8_t* in, uint8_t* out, int64_t head_
   }
 }
 
-SourceChecksums::SourceChecksums(const fs::path& folder, const std::string& kind) {
+SourceChecksums::SourceChecksums(const fs::path& folder, ManifestKind kind) {
   if (!is_there(folder / manifest_file_name)) return;
   if (is_training_checkpoint(folder)) {  // sums of shards are not sums of tensors
     verify_checkpoint(folder);
@@ -109,7 +109,8 @@ SourceChecksums::SourceChecksums(const fs::path& folder, const std::string& kind
   has_manifest_ = true;
   const Manifest manifest = read_manifest(folder);
   if (manifest.kind != kind)
-    throw Error(ExitStatus::data, folder.string() + ": it contains a " + manifest.kind + "; wanted a " + kind);
+    throw Error(ExitStatus::data, folder.string() + ": found kind \"" + to_string(manifest.kind) +
+                                      "\" in its manifest, wanted \"" + to_string(kind) + "\"");
   for (const auto& [name, bytes] : manifest.files) {
     const InputFile file(folder / name);
     if (file.size() != bytes ||

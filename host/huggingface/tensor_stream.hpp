@@ -48,7 +48,7 @@ class SourceChecksums {
   SourceChecksums() = default;
   /// Reads manifest.json, if `folder` has one, and checks file sizes and the bytes outside tensors; of a training
   /// checkpoint everything. Error(data) names the difference, or refuses a manifest of another kind.
-  SourceChecksums(const std::filesystem::path& folder, const std::string& kind);
+  SourceChecksums(const std::filesystem::path& folder, ManifestKind kind);
   /// Error(data) if `sum` differs from the tensor's checksum in the manifest.
   void check(const StoredTensor& place, uint32_t sum) const;
 

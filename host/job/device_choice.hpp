@@ -7,11 +7,13 @@
 #include <optional>
 #include <string>
 
+#include "experiment/experiment.hpp"
+
 namespace wmtp {
 
 struct DeviceRequest {
-  std::string wanted;  ///< [parallel] device
-  int devices = 0;     ///< CUDA devices of this host
+  DeviceChoice wanted = DeviceChoice::automatic;  ///< [parallel] device
+  int devices = 0;                                ///< CUDA devices of this host
   int rank = 0, local_rank = 0, local_ranks = 1;
 };
 

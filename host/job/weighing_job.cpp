@@ -35,7 +35,7 @@ Job weighing_job(const WeighRequest& request, size_t file, const Catalog& catalo
   e.model.experiment.clear();
   e.model.weights = absolute_path(request.model).string();
   e.stages.erase("model");
-  e.adapter = {"frozen", {}, {}};
+  e.adapter = {frozen_adapter, {}, {}};
   e.adapter_weights.clear();
   e.trained_parts = {};
   e.parallel = single_process(e.parallel);

@@ -37,6 +37,9 @@ struct ModelTensor {
 /// embedding, the norm or the output.
 std::string unit_of(std::string_view tensor);
 
+/// The names of the units of what is not the model's own.
+inline constexpr const char *adapter_unit_name = "adapter", *value_heads_unit_name = "value_heads";
+
 /// Without output.weight if embeddings are tied.
 std::vector<ModelTensor> model_tensors(const ModelConfig& model);
 int64_t num_parameters(const ModelConfig& model);

@@ -68,7 +68,7 @@ class Planner {
     request.activation_checkpointing = p.activation_checkpointing;
     request.activation_offload = p.activation_offload;
     request.offload = p.cpu_offload;
-    request.on_cuda = p.device == "cuda";
+    request.on_cuda = p.device == DeviceChoice::cuda;
     for (const Strategy strategy : strategies(p, shard_group_size_ > 0)) {
       request.strategy = strategy;
       const bool is_experiments_own = !trains_all && strategy == p.strategy;

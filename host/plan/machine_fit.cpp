@@ -41,8 +41,9 @@ double at_most(const ModelConfig& model, const TrainConfig& train) {
 
 Machine this_machine(const Experiment& experiment) {
   Machine machine{usable_cores(), std::nullopt, 1};
-  const std::string& device = experiment.parallel.device;
-  const bool on_cpu = device == "cpu" || (device == "auto" && !std::filesystem::exists("/dev/nvidiactl"));
+  const DeviceChoice device = experiment.parallel.device;
+  const bool on_cpu =
+      device == DeviceChoice::cpu || (device == DeviceChoice::automatic && !std::filesystem::exists("/dev/nvidiactl"));
   if (on_cpu) machine.available_bytes = available_memory();
   return machine;
 }

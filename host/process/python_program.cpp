@@ -47,6 +47,13 @@ ChildRequest python_child(const std::filesystem::path& python, const std::string
   return request;
 }
 
+std::vector<std::string> isolated_python_arguments(const std::string& program,
+                                                   const std::vector<std::string>& arguments) {
+  std::vector<std::string> all{"-I", "-B", "-c", program};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return all;
+}
+
 ChildRequest PythonProgram::request(const std::vector<std::string>& arguments) const {
   const auto [python, name] = users_python();
   if (python.empty()) throw Error(ExitStatus::usage, "found no " + name + ", which " + purpose + "; " + advice());

@@ -23,6 +23,11 @@ UsersPython users_python(const std::string& named = "");
 ChildRequest python_child(const std::filesystem::path& python, const std::string& program,
                           const std::vector<std::string>& arguments = {});
 
+/// The arguments with which a Python executes the text `program` without the user's own packages and variables, for
+/// programs that judge others.
+std::vector<std::string> isolated_python_arguments(const std::string& program,
+                                                   const std::vector<std::string>& arguments = {});
+
 struct PythonProgram {
   std::string file;     ///< its name
   std::string purpose;  ///< "converts tables"

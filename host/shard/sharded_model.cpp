@@ -11,6 +11,7 @@
 #include "base/random.hpp"
 #include "base/weight_fingerprint.hpp"
 #include "base/work_progress.hpp"
+#include "model/model_tensors.hpp"
 #include "model/torch/embedding.hpp"
 #include "model/torch/ops.hpp"
 
@@ -111,7 +112,7 @@ ShardedModel::ShardedModel(const ShardedModelRequest& request, Channels& channel
   if (tensor.size > 1) tensor_.emplace(tensor, "positions for features");
   for (const UnitSpec& spec : section_units(whole_, request.layout, section_)) {
     units_.push_back(std::make_unique<ShardUnit>(spec, request.options, channels));
-    if (spec.name == "adapter") adapter_ = units_.back().get();
+    if (spec.name == adapter_unit_name) adapter_ = units_.back().get();
     for (const auto& group : units_.back()->groups())
       for (size_t i = 0; i < group->parameters().size(); ++i)
         handles_[group->parameters()[i].spec.name] = {group.get(), int(i)};

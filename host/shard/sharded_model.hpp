@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "model/backward_extent.hpp"
+#include "model/model_tensors.hpp"
 #include "model/torch/block.hpp"
 #include "model/torch/parameter_layout.hpp"
 #include "shard/group_exchange.hpp"
@@ -91,7 +92,7 @@ class ShardedModel {
   /// Whether heads here read the head before and the embedding.
   bool chains_heads() const { return has_chained_heads(config_) && num_heads() > 1; }
   /// Whether an adapter declared parameters, here or in another section.
-  bool has_adapter() const { return !whole_.empty() && whole_.back().name == "adapter"; }
+  bool has_adapter() const { return !whole_.empty() && whole_.back().name == adapter_unit_name; }
   /// All units of the model, also those of other sections.
   const std::vector<UnitSpec>& whole() const { return whole_; }
   const std::vector<ValueHeadModule>& value_heads() const { return value_heads_; }

@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "memory/meta_device.hpp"
+#include "model/model_tensors.hpp"
 
 namespace wmtp {
 
@@ -23,7 +24,7 @@ std::vector<ParameterSet> parameter_sets(const ShardedModel& model) {
 
 ParameterSet adapter_set(const ShardedModel& model) {
   for (ParameterSet& set : parameter_sets(model))
-    if (set.unit == "adapter") return std::move(set);
+    if (set.unit == adapter_unit_name) return std::move(set);
   return {};
 }
 

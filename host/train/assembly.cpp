@@ -16,6 +16,7 @@
 #include "data/tokens/step_count.hpp"
 #include "data/torch/sources.hpp"
 #include "experiment/canonical.hpp"
+#include "experiment/device_rules.hpp"
 #include "huggingface/initial_weights.hpp"
 #include "huggingface/params_file.hpp"
 #include "io/input_file.hpp"
@@ -233,16 +234,8 @@ void Assembly::resume_with_world_size(int64_t saved_world_size) {
 }
 
 std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Experiment& experiment) const try {
-  if (experiment.parallel.cpu_offload != CpuOffload::none && session.device().is_cpu())
-    throw Error(ExitStatus::usage,
-                experiment.file.string() +
-                    ": [parallel] found cpu_offload on the CPU, wanted false: everything is in host memory anyway; "
-                    "remove it, or run where there is a CUDA device");
-  if (!experiment.parallel.offload_path.empty() && !session.device().is_cpu() &&
-      experiment.parallel.optimizer_offload == OptimizerOffload::none)
-    throw Error(ExitStatus::usage, experiment.file.string() +
-                                       ": [parallel] found offload_path on a CUDA device, which offloads activations "
-                                       "to host memory; remove it");
+  for (const auto& [key, found, remedy] : device_misfits(experiment.parallel, !session.device().is_cpu()))
+    throw Error(ExitStatus::usage, experiment.file.string() + ": [parallel] " + found + "; " + remedy);
   ShardedModelRequest request = policy_request(experiment, pipeline_, *adapter_, session.device());
   request.section = section_of(session.section_channels());
   auto model = std::make_unique<ShardedModel>(request, session.section_channels());

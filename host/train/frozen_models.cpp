@@ -127,8 +127,9 @@ FrozenCaches open_frozen(Session& session, const Experiment& experiment, const S
     // What packing changes is not part of the data's identity. Records are packed for training only.
     const DataConfig& config = experiment.data;
     const std::string separate = config.packing && config.kind == DataKind::text ? " separate documents" : "";
-    const std::string packs =
-        config.packing && config.kind == DataKind::records ? " packs of " + config.select + " records" : "";
+    const std::string packs = config.packing && config.kind == DataKind::records
+                                  ? std::string(" packs of ") + to_string(config.select) + " records"
+                                  : "";
     opened.training.push_back(cache(table.wanted, separate + packs));
     if (!validated.empty()) opened.validation.push_back(cache(validated, " held out" + separate));
   }

@@ -25,8 +25,8 @@ namespace wmtp {
 namespace {
 
 at::Device choose_device(const ParallelConfig& parallel, const Peers& peers) {
-  const std::string& wanted = parallel.device;
-  if (wanted == "cpu" || (wanted == "auto" && !has_cuda_device())) return at::kCPU;
+  const DeviceChoice wanted = parallel.device;
+  if (wanted == DeviceChoice::cpu || (wanted == DeviceChoice::automatic && !has_cuda_device())) return at::kCPU;
   const Placement& placement = peers.placement();
   const DeviceRequest device_request{wanted, cuda_backend().num_devices(), peers.rank(), placement.local_rank,
                                      placement.local_world_size};

@@ -23,7 +23,7 @@ MicroStepConfig micro_step_config(const Experiment& e, When when, const at::Devi
   config.activation_offload = e.parallel.activation_offload;
   if (!e.parallel.offload_path.empty()) config.offload_path = e.resolve(e.parallel.offload_path);
   config.seed = e.seed;
-  config.token_loss.normalize_by_weights = e.train.normalize == "weights";
+  config.token_loss.normalize_by_weights = e.train.normalize == LossDivisor::weights;
   config.detach_heads = e.train.detach_heads;
   config.token_loss.head_weights = e.train.head_weights;
   config.token_loss.head_weights_later = e.train.head_weights_later;
@@ -225,7 +225,7 @@ Trainer::CachedSignals Trainer::cached_signals(const std::vector<MicroBatch>& mi
 /// restored. Undefined if the step has other divisors, or one micro-batch, which finds them itself.
 at::Tensor Trainer::weight_sums(const std::vector<MicroBatch>& micros, const StepCounts& counts,
                                 const CachedSignals& kept) {
-  if (experiment_.train.normalize != "weights" || micros.size() == 1 || !pipeline_.weighting) return {};
+  if (experiment_.train.normalize != LossDivisor::weights || micros.size() == 1 || !pipeline_.weighting) return {};
   const Phase phase("weights");
   const std::map<std::string, at::Tensor> states = copied(state_.pipeline);
   StepTotals dropped = empty_totals();

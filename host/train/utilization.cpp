@@ -5,6 +5,7 @@
 #include "base/best_rate.hpp"
 #include "comm/torch/cuda_backend.hpp"
 #include "job/device_peak.hpp"
+#include "model/model_tensors.hpp"
 #include "model/torch/matrix_product.hpp"
 
 namespace wmtp {
@@ -19,7 +20,7 @@ struct Matrices {
 
 /// Of the adapter, the matrices in a block that heads share once for each of these.
 Matrices count_matrices(const ShardedModel& model, const std::string& unit) {
-  const bool repeats = unit == "adapter" && has_shared_heads(model.config());
+  const bool repeats = unit == adapter_unit_name && has_shared_heads(model.config());
   const auto later_heads = double(model.backward_extent().num_heads() - 1);
   Matrices all;
   for (const UnitSpec& one : model.whole()) {
@@ -58,7 +59,7 @@ StepOperations step_operations(const ShardedModel& model) {
     add_attention(is_reached);
     add(output, is_reached);
   }
-  for (const char* unit : {"value_heads", "adapter"}) add(unit, true);
+  for (const char* unit : {value_heads_unit_name, adapter_unit_name}) add(unit, true);
   return {per_token, per_key};
 }
 

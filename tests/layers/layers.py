@@ -20,6 +20,8 @@
 12. No line of a C++, Python, JavaScript, CSS, SQL, CMake or shell source has more than 120 columns, except those of raw
    strings in C++ tests.
 13. A link of a page leads to a file that exists, and to a heading that it has.
+14. The host knows plugins by their descriptions: it names none, except the three adapters in experiment/experiment.hpp,
+    and those of the experiments that `init` writes. Names that are also words of the host are not looked for.
 """
 import re
 import subprocess
@@ -35,6 +37,8 @@ MAX_COLUMNS = 120
 MAX_PAGE = 160  # lines: four screens
 MAX_ROWS = 25
 MIN_LINES = 50  # of a header with a single user, and its .cpp
+ALSO_WORDS = {"critic", "entropy", "frozen", "full", "heads", "random", "shuffled", "truncation"}
+NAMES_PLUGINS = {"host/experiment/experiment.hpp", "host/cli/init.cpp"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
 TYPE = re.compile(r"^(?:struct|class)\s+(?:\w+\(\w*\)\s+)?(\w+)\s*(?:final\s*)?(?::[^:]|\{|$)")
 COMMENT = re.compile(r"(?:^|\s)//.*")
@@ -268,6 +272,17 @@ def check_architecture(root):
         yield page, 1, f"has no row for the room {room}"
 
 
+def check_plugin_names(root):
+    names = {folder.name for folder in root.glob("plugins/*/*/") if folder.name != "shared"} - ALSO_WORDS
+    for file in source_files(root / "host"):
+        if file.relative_to(root).as_posix() in NAMES_PLUGINS:
+            continue
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            for name in re.findall(r'"(\w+)"', COMMENT.sub("", line)):
+                if name in names:
+                    yield file, number, f"names the plugin {name}"
+
+
 def without_blocks(page):
     """The text of a page, with its fenced blocks as empty lines."""
     return FENCED.sub(lambda block: "\n" * block[0].count("\n"), page.read_text())
@@ -300,7 +315,7 @@ def check_links(root):
 
 RULES = (check_folders, check_libtorch, check_sdk, check_plugins, check_sizes, check_machine_paths, check_type_names,
          check_small_headers, check_named_files, check_environment, check_architecture, check_columns,
-         check_links)
+         check_links, check_plugin_names)
 
 
 def violations(root, rules=RULES):

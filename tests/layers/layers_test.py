@@ -57,6 +57,7 @@ def test_a_sound_tree_has_no_violations(tmp_path):
     ("docs/architecture.md", "```floors\nbase\n```\n" + "\n" * 160, "163 lines; at most 160"),
     ("docs/architecture.md", "```floors\nbase\n```\n## Where to look\n" + "| a | b |\n" * 28, "26 rows of"),
     ("docs/architecture.md", "```floors\n" + "data\n" * 11 + "```\n", "11 floors; at most 10"),
+    ("host/data/corpus.cpp", 'bool is_rho1 = name == "rho1";\n', "host/data/corpus.cpp:1: names the plugin rho1"),
     ("host/cli/run.hpp", '#include "../base/error.hpp"\n', "is no file of host/"),
     ("host/attic/old.hpp", "\n", "folder attic is on no floor"),
     ("host/data/pack.cpp", "#include <wmtp/step.hpp>\n",

@@ -104,8 +104,9 @@ void check_tensors(const fs::path& folder, const SafetensorsFolder& files, const
       const auto place = files.find(spec->name);
       const std::string shape = c10::str(at::IntArrayRef(spec->shape));
       if (!place)
-        refuse(folder, "tensor '" + spec->name + "' is missing; " +
-                           (set.unit == "adapter" ? "the adapter needs F32 " + shape : "it trains here" + advice));
+        refuse(folder,
+               "tensor '" + spec->name + "' is missing; " +
+                   (set.unit == adapter_unit_name ? "the adapter needs F32 " + shape : "it trains here" + advice));
       if (place->entry->shape != spec->shape || place->entry->dtype != "F32")
         refuse(folder, "tensor '" + spec->name + "' is " + place->entry->dtype + " " +
                            c10::str(at::IntArrayRef(place->entry->shape)) + ", the adapter has F32 " + shape);
@@ -146,7 +147,7 @@ void save_adapter(const fs::path& folder, int64_t step, const std::string& confi
   attempt([&] {
     Manifest manifest;
     manifest.step = step;
-    manifest.kind = "adapter";
+    manifest.kind = ManifestKind::adapter;
     manifest.config_hash = config_hash;
     writer->publish(std::move(manifest), identity_json(adapter, base));
   });
@@ -158,9 +159,10 @@ void load_adapter(const fs::path& folder, const AdapterIdentity& adapter, Sharde
   if (!model.has_adapter())
     refuse(folder, "adapter '" + adapter.plugin + "' adds no parameters to load; remove [adapter] weights");
   const Manifest manifest = verify_checkpoint(folder);
-  const bool is_checkpoint = manifest.kind == "resume" && manifest.files.contains(adapter_identity_name);
-  if (manifest.kind != "adapter" && !is_checkpoint)
-    refuse(folder, "it contains a " + manifest.kind + "; specify the adapter folder of a run, or its checkpoint");
+  const bool is_checkpoint = manifest.kind == ManifestKind::resume && manifest.files.contains(adapter_identity_name);
+  if (manifest.kind != ManifestKind::adapter && !is_checkpoint)
+    refuse(folder, std::string("found kind \"") + to_string(manifest.kind) + "\" in its manifest, wanted \"adapter\"" +
+                       "; specify the adapter folder of a run, or its checkpoint");
   const SafetensorsFolder files(is_checkpoint ? folder : folder / adapter_tensors_name);
   check_identity(folder, adapter, base, [&] { check_tensors(folder, files, model); });
   model.fill([&](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {

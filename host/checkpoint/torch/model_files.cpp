@@ -17,6 +17,7 @@
 #include "io/durable_file.hpp"
 #include "io/input_file.hpp"
 #include "memory/allocator.hpp"
+#include "model/model_tensors.hpp"
 #include "tokenizer/tokenizer_files.hpp"
 
 namespace wmtp {
@@ -59,7 +60,7 @@ Tensor merged(const Adapter& adapter, const Linear& linear, Tensor weight, const
 /// The contents of model.safetensors: all parameters except the adapter's.
 std::vector<ParameterSet> sets_of_model(const ShardedModel& model) {
   std::vector<ParameterSet> sets = parameter_sets(model);
-  std::erase_if(sets, [](const ParameterSet& set) { return set.unit == "adapter"; });
+  std::erase_if(sets, [](const ParameterSet& set) { return set.unit == adapter_unit_name; });
   return sets;
 }
 
@@ -147,7 +148,7 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
     writer->finish();
     write_description(draft->path(), describe_model(model, tokenizer));
     manifest.step = step;
-    manifest.kind = "model";
+    manifest.kind = ManifestKind::model;
     manifest.config_hash = config_hash;
     write_manifest(draft->path(), manifest);
     draft->publish();

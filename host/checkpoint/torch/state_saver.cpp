@@ -96,7 +96,7 @@ void StateSaver::begin(const SaveRequest& request, SaveMode mode) {
   work.target = run_folder_ / checkpoint_name(request.step);
   work.manifest.step = request.step;
   work.manifest.world_size = peers_.size();
-  work.manifest.kind = "resume";
+  work.manifest.kind = ManifestKind::resume;
   work.manifest.config_hash = request.config_hash;
   work.manifest.plugins = request.plugins;
   work.describe = request.describe;

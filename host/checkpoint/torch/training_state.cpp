@@ -155,9 +155,9 @@ LoadedState load_training_state(const std::filesystem::path& folder, ShardedOpti
                                 std::map<std::string, at::Tensor>& tensors) {
   LoadedState loaded{read_manifest(folder), {}};
   const auto& [manifest, saved] = loaded;
-  if (manifest.kind != "resume")
-    throw Error(ExitStatus::data,
-                folder.string() + ": it contains a " + manifest.kind + ", not a checkpoint for resuming");
+  if (manifest.kind != ManifestKind::resume)
+    throw Error(ExitStatus::data, folder.string() + ": found kind \"" + to_string(manifest.kind) +
+                                      "\" in its manifest, wanted \"resume\": a checkpoint");
   loaded.state = saved_state(manifest, folder.string());
   const SliceReader reader(folder, manifest);
   check_complete(reader, saved, optimizer, folder);

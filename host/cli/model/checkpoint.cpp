@@ -74,8 +74,8 @@ int verify(const Options& options) {
   } else {
     std::cout << options.path << ": complete";
     if (!hosts.empty()) std::cout << " together with the files on " << join_names({hosts.begin(), hosts.end()});
-    std::cout << " (" << manifest.kind << ", step " << manifest.step << ", " << counted(num_files, "file") << ", "
-              << human_bytes(bytes) << ")\n";
+    std::cout << " (" << to_string(manifest.kind) << ", step " << manifest.step << ", " << counted(num_files, "file")
+              << ", " << human_bytes(bytes) << ")\n";
   }
   return 0;
 }

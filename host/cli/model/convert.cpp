@@ -162,7 +162,7 @@ void print_table(const std::string& name, const OrderedJson& values) {
 int read_adapter(const Options& options) {
   const ImportedAdapter adapter = import_adapter({options.source, options.base, options.target});
   log_written(options.target);
-  OrderedJson table{{"plugin", "lora"}};
+  OrderedJson table{{"plugin", lora_adapter}};
   for (const auto& [key, value] : option_values(adapter.lora)) table[key] = value;
   if (!adapter.train.empty()) table["train"] = adapter.train;
   table["weights"] = absolute_text(options.target);

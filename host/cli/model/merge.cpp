@@ -59,7 +59,7 @@ int merge(const Options& options, const GlobalOptions& globals) {
     throw Error(ExitStatus::data, options.base + " contains no model of this program: wanted " + params_file_name +
                                       ", as in a run's model/; `wmtp-host checkpoint import` imports other models");
   const OptionValues values = option_values(read_saved_lora(adapter).options);
-  const PluginDescription lora = catalog.describe(PluginKind::adapter, "lora");
+  const PluginDescription lora = catalog.describe(PluginKind::adapter, lora_adapter);
   merge_with_engine({adapter, options.base, options.target, {lora, values}});
   log_info("wrote " + options.target);
   return int(ExitStatus::done);

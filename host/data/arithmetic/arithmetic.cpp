@@ -12,10 +12,10 @@
 #include "base/json.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
-#include "base/window_order.hpp"
 #include "base/work_progress.hpp"
 #include "data/arithmetic/derivation.hpp"
 #include "data/text/jsonl_writer.hpp"
+#include "data/window_order.hpp"
 
 namespace wmtp {
 
@@ -104,7 +104,7 @@ class Problems {
     const size_t permuted = std::min(values.size(), most_permuted);
     int64_t count = 1;
     for (size_t i = 0; i < permuted; ++i) count *= num_polynomials;
-    int64_t number = WindowOrder(config_.seed, count, "shuffled").window(place);
+    int64_t number = WindowOrder(config_.seed, count, DataOrder::shuffled).window(place);
     for (size_t i = 0; i < values.size(); ++i) {
       set_value(*values[i], i < permuted ? number % num_polynomials : draws.below(num_polynomials));
       number /= num_polynomials;

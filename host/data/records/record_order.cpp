@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "base/random.hpp"
-#include "base/window_order.hpp"
+#include "data/window_order.hpp"
 
 namespace wmtp {
 
@@ -65,7 +65,7 @@ BinOrder::Draw BinOrder::at(int64_t position) const {
   const auto& after = drawn_before_[size_t(block + 1)];
   const int64_t size = std::min(block_size_, total_ - block * block_size_);
   const auto key = hash64(uint64_t(seed_), uint64_t(block));
-  int64_t place = WindowOrder(int64_t(key >> 1), size, "shuffled").window(position % block_size_);
+  int64_t place = WindowOrder(int64_t(key >> 1), size, DataOrder::shuffled).window(position % block_size_);
   size_t bin = 0;
   while (place >= after[bin] - before[bin]) place -= after[bin] - before[bin], ++bin;
   return {int64_t(bin), before[bin] + place};

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "base/random.hpp"
-#include "base/window_order.hpp"
+#include "data/window_order.hpp"
 
 namespace wmtp {
 
@@ -25,7 +25,7 @@ void add_pairs(const std::map<size_t, Cell>& cells, int64_t problem, const PairR
   if (all == 0) return;
   const int64_t wanted = rules.max_per_problem > 0 ? std::min(all, rules.max_per_problem) : all;
   const auto seed = hash64(uint64_t(rules.seed), uint64_t(problem));
-  const WindowOrder order(int64_t(seed >> 1), all, wanted < all ? "shuffled" : "sequential");
+  const WindowOrder order(int64_t(seed >> 1), all, wanted < all ? DataOrder::shuffled : DataOrder::sequential);
   for (int64_t i = 0; i < wanted; ++i) {
     int64_t pair = order.window(i);
     auto cell = cells.begin();

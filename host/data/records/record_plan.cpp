@@ -15,7 +15,7 @@ RecordPlan record_plan(const Experiment& experiment, const fs::path& cache) {
   const DataConfig& data = experiment.data;
   RecordPlan plan;
   plan.files = record_files(experiment);
-  plan.needs = {data.select == "correct", data.difficulty.given, data.format};
+  plan.needs = {data.select == AnswerSelection::correct, data.difficulty.given, data.format};
   const RecordContent content = record_content(experiment, plan.files, cache);
   const auto short_hash = [](const std::string& text) { return sha256_hex(text).substr(0, 16); };
   const std::string format = "records " + std::to_string(records_format) + " ";
@@ -27,7 +27,7 @@ RecordPlan record_plan(const Experiment& experiment, const fs::path& cache) {
     plan.arithmetic =
         cache / ("arithmetic-" + short_hash(format + table_text(experiment, "data.arithmetic")) + ".jsonl");
   std::string settings = tokenizer + " " + content.records + " " + data.format + " " + data.prompt_template + " " +
-                         data.too_long + " " + std::to_string(experiment.train.sequence_length);
+                         to_string(data.too_long) + " " + std::to_string(experiment.train.sequence_length);
   for (const bool flag : {plan.needs.correct, plan.needs.difficulty, validates_by_problem(experiment),
                           !experiment.validation.files.empty(), data.hold_out_problems})
     settings += flag ? " 1" : " 0";

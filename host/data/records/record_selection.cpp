@@ -60,7 +60,7 @@ class Selector {
     for (size_t i = 0; i < entries_.size(); ++i) {
       const RecordEntry& one = entries_[i];
       if ((one.held_out == 1) != (part_ == RecordPart::validation)) continue;
-      if (data_.select == "correct" && one.correct != 1) continue;
+      if (data_.select == AnswerSelection::correct && one.correct != 1) continue;
       const int64_t bin = bin_of(ranges_, one.difficulty);
       if (!ranges_.empty() && (bin < 0 || !is_drawn(size_t(bin)))) continue;
       chosen.push_back(int64_t(i));
@@ -79,7 +79,7 @@ class Selector {
       difficulties.insert(one.difficulty);
     }
     std::string text = std::string("no records remain ") + part_name(part_) + ": of " + counted(all) + " records " +
-                       counted(correct) + " are right (data.select = \"" + data_.select + "\")";
+                       counted(correct) + " are right (data.select = \"" + to_string(data_.select) + "\")";
     if (!ranges_.empty() && !difficulties.empty())
       text += ", and [data.difficulty] draws from " + join_names(data_.difficulty.bins) +
               "; difficulties in the data: " + std::to_string(*difficulties.begin()) + " to " +
@@ -131,7 +131,7 @@ class Selector {
 }  // namespace
 
 RecordSelection select_records(const Experiment& experiment, const Records& records, RecordPart part, bool pairs) {
-  if (pairs && experiment.data.select == "correct")
+  if (pairs && experiment.data.select == AnswerSelection::correct)
     throw Error(ExitStatus::usage,
                 "the pipeline reads pairs of a right and a wrong answer, but data.select = \"correct\" "
                 "excludes the wrong ones; set data.select = \"all\"");

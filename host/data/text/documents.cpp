@@ -146,7 +146,7 @@ std::string TextSplitting::identity() const {
 
 TextSplitting text_splitting(const Experiment& experiment) {
   return {experiment.data.separator, held_out_share(experiment), experiment.validation.share,
-          experiment.data.encoding == "bytes"};
+          experiment.data.encoding == TextEncoding::bytes};
 }
 
 SplitParts split_files(const std::vector<fs::path>& files, const TextSplitting& splitting) {

@@ -11,9 +11,9 @@
 #include <vector>
 #include <wmtp/step.hpp>
 
-#include "base/window_order.hpp"
 #include "data/records/records.hpp"
 #include "data/tokens/token_windows.hpp"
+#include "data/window_order.hpp"
 #include "model/torch/attention.hpp"
 
 namespace wmtp {

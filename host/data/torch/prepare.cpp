@@ -83,7 +83,7 @@ Json encode_parts(const std::vector<TextPart>& parts, const std::string& name, b
 void build(const Experiment& experiment, const Plan& plan, const Log& log) {
   FolderDraft draft(plan.folder);
   const TokenizerConfig& config = experiment.data.tokenizer;
-  const bool by_share = experiment.validation.share > 0, as_bytes = experiment.data.encoding == "bytes";
+  const bool by_share = experiment.validation.share > 0, as_bytes = experiment.data.encoding == TextEncoding::bytes;
   SplitParts parts = split_files(plan.split.train, text_splitting(experiment));
   if (!by_share)
     parts.validation = split_files(plan.split.validation, {experiment.data.separator, 0, 0, as_bytes}).train;

@@ -147,7 +147,7 @@ class Encoding {
   bool shorten(EncodedRecord& encoded) {
     const int64_t limit = experiment_.train.sequence_length;
     if (int64_t(encoded.ids.size()) <= limit) return true;
-    if (experiment_.data.too_long == "exclude" || encoded.turns[0] >= limit) return false;
+    if (experiment_.data.too_long == TooLong::exclude || encoded.turns[0] >= limit) return false;
     encoded.ids.resize(size_t(limit));
     if (!encoded.weights.empty()) encoded.weights.resize(size_t(limit));
     while (encoded.turns.back() >= limit) encoded.turns.pop_back();
@@ -260,7 +260,7 @@ void check_and_log_counts(const Experiment& experiment, const Json& prepared, co
   if (number("too_long") * 10 > all)
     log("warning: " + printed("%.0f%%", 100 * double(number("too_long")) / double(all)) +
         " of the records are excluded because they are longer than train.sequence_length; raise it" +
-        (experiment.data.too_long == "exclude" ? ", or set data.too_long = \"truncate\"" : ""));
+        (experiment.data.too_long == TooLong::exclude ? ", or set data.too_long = \"truncate\"" : ""));
   if (const int64_t empty = prepared.value("empty", int64_t{0}); empty > 0)
     log("warning: " + counted(empty, "record") + (empty == 1 ? " has" : " have") +
         " an empty answer, from which the model learns to end at once; remove them unless this is meant");

@@ -165,9 +165,8 @@ class RecordBatches final : public BatchSource {
   std::map<int64_t, float> pass_rates_;  ///< by problem
 };
 
-std::unique_ptr<BatchSource> window_source(const Experiment& experiment, const TokenWindows& windows,
-                                           const std::string& order, const BatchRequest& request,
-                                           const Tokenizer* tokenizer) {
+std::unique_ptr<BatchSource> window_source(const Experiment& experiment, const TokenWindows& windows, DataOrder order,
+                                           const BatchRequest& request, const Tokenizer* tokenizer) {
   std::optional<int64_t> end_of_text;
   if (experiment.data.packing && tokenizer) end_of_text = tokenizer->end_of_text();
   return window_batches(windows, WindowOrder(experiment.seed, windows.count(), order), experiment.train.batch_size,
@@ -222,7 +221,7 @@ RecordOrder training_order(const Experiment& experiment, const RecordDraws& draw
   const DifficultyConfig& difficulty = experiment.data.difficulty;
   std::vector<WindowOrder> orders;
   for (size_t bin = 0; bin < sizes.size(); ++bin)
-    orders.emplace_back(int64_t(hash64(uint64_t(seed), bin) >> 1), sizes[bin], "shuffled");
+    orders.emplace_back(int64_t(hash64(uint64_t(seed), bin) >> 1), sizes[bin], DataOrder::shuffled);
   const BinOrder bins(seed, difficulty.weights, difficulty.end_weights,
                       draws_in_run(experiment, count, draws.rows, world));
   return [bins, orders](int64_t draw) {
@@ -270,7 +269,8 @@ std::unique_ptr<BatchSource> training_batches(const Experiment& experiment, cons
                                               const BatchRequest& request, int64_t world) {
   check_pairs(experiment, request);
   if (prepared.records) return training_records(experiment, *prepared.records, request, world);
-  const std::string order = experiment.data.kind == DataKind::random ? "sequential" : experiment.data.order;
+  const bool is_random = experiment.data.kind == DataKind::random;
+  const DataOrder order = is_random ? DataOrder::sequential : experiment.data.order;
   return window_source(experiment, *prepared.train, order, request, prepared.tokenizer.get());
 }
 
@@ -280,7 +280,7 @@ std::unique_ptr<BatchSource> validation_batches(const Experiment& experiment, co
   if (prepared.records)
     return experiment.validation.given ? validation_records(experiment, *prepared.records, request) : nullptr;
   return prepared.validation
-             ? window_source(experiment, *prepared.validation, "sequential", request, prepared.tokenizer.get())
+             ? window_source(experiment, *prepared.validation, DataOrder::sequential, request, prepared.tokenizer.get())
              : nullptr;
 }
 

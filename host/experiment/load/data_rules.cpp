@@ -208,7 +208,7 @@ class DataRules : RuleChecker {
   }
 
   void difficulty_order() {
-    if (!bound_.has("data.order") || e_.data.order != "sequential") return;
+    if (!bound_.has("data.order") || e_.data.order != DataOrder::sequential) return;
     refuse("data.order", "order \"sequential\" does not apply to [data.difficulty], which defines the order of records",
            "remove one of them");
   }

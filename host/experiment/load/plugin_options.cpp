@@ -128,8 +128,8 @@ class PluginBinder {
       std::string hint = names.empty() ? "it has no options" : "its options: " + join_names(names);
       if (const std::string meant = lora_option_meant_by(entry.key);
           description.kind == PluginKind::adapter && !meant.empty())
-        hint = choice.plugin == "lora" ? "it is called " + quote(meant)
-                                       : "adapter.plugin = \"lora\" has it as " + quote(meant);
+        hint = choice.plugin == lora_adapter ? "it is called " + quote(meant)
+                                             : "adapter.plugin = " + quote(lora_adapter) + " has it as " + quote(meant);
       else if (!nearest.empty())
         hint = "did you mean " + quote(nearest) + "?";
       diagnostics_.add(

@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "experiment/batch_size.hpp"
+#include "experiment/device_rules.hpp"
 #include "experiment/load/stage_rules.hpp"
 #include "experiment/model_config.hpp"
 #include "experiment/reference_heads.hpp"
@@ -38,7 +39,7 @@ class Rules : RuleChecker {
     sections();
     sequence_groups();
     reduction();
-    offload();
+    device();
     activation_offload();
     optimizer_offload();
     offload_path();
@@ -374,12 +375,10 @@ class Rules : RuleChecker {
              "remove it, or set precision = \"fp16\"");
   }
 
-  void offload() {
-    if (!bound_.all_valid({"parallel", "parallel.cpu_offload", "parallel.device"})) return;
-    if (e_.parallel.cpu_offload != CpuOffload::none && e_.parallel.device == "cpu")
-      refuse("parallel.cpu_offload",
-             "found cpu_offload for device \"cpu\", wanted false: everything is in host memory anyway",
-             "remove it, or set device = \"cuda\"");
+  void device() {
+    if (e_.parallel.device == DeviceChoice::automatic || !bound_.all_valid({"parallel", "parallel.device"})) return;
+    for (const auto& [key, found, remedy] : device_misfits(e_.parallel, e_.parallel.device == DeviceChoice::cuda))
+      refuse_key("parallel." + key, found, remedy);
   }
 
   void activation_offload() {
@@ -420,24 +419,18 @@ class Rules : RuleChecker {
 
   void offload_path() {
     const std::string path = "parallel.offload_path";
-    if (!bound_.has(path) || !bound_.all_valid({"parallel", path.c_str(), "parallel.activation_offload",
-                                                "parallel.optimizer_offload", "parallel.device"}))
+    if (!bound_.has(path) ||
+        !bound_.all_valid({"parallel", path.c_str(), "parallel.activation_offload", "parallel.optimizer_offload"}))
       return;
     const ParallelConfig& parallel = e_.parallel;
-    if (parallel.optimizer_offload != OptimizerOffload::none) return;
-    if (!parallel.activation_offload)
+    if (parallel.optimizer_offload == OptimizerOffload::none && !parallel.activation_offload)
       refuse_key(path, "offload_path applies only to activation_offload = true and optimizer_offload = \"nvme\"",
-                 "remove it");
-    else if (parallel.device == "cuda")
-      refuse_key(path,
-                 "offload_path applies only to optimizer_offload = \"nvme\" and to the CPU: a CUDA device offloads "
-                 "activations to host memory",
                  "remove it");
   }
 
   void determinism() {
     if (!bound_.all_valid({"parallel", "parallel.deterministic", "parallel.device"})) return;
-    if (!e_.parallel.deterministic && e_.parallel.device == "cpu")
+    if (!e_.parallel.deterministic && e_.parallel.device == DeviceChoice::cpu)
       refuse("parallel.deterministic",
              "found deterministic = false for device \"cpu\", wanted true: the CPU's kernels are always deterministic",
              "remove it, or set device = \"cuda\"");

@@ -38,7 +38,7 @@ class Builder {
       if (tensor.head <= num_heads(model_, request_.heads)) add(tensor);
     value_heads();
     declare();
-    if (!adapter_.empty()) units_.push_back({"adapter", std::move(adapter_)});
+    if (!adapter_.empty()) units_.push_back({adapter_unit_name, std::move(adapter_)});
     if (!request_.adapter) return std::move(units_);
     check_names();
     apply_groups();
@@ -161,7 +161,7 @@ class Builder {
         parameters.push_back({linear.name + ".bias", {1, linear.out}, init, false, trains, lr_scale});
       }
     }
-    units_.push_back({"value_heads", std::move(parameters), /*always_fp32=*/true});
+    units_.push_back({value_heads_unit_name, std::move(parameters), /*always_fp32=*/true});
   }
 
   const LayoutRequest& request_;

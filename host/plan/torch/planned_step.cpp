@@ -12,6 +12,7 @@
 #include "memory/cached_segments.hpp"
 #include "memory/meta_device.hpp"
 #include "memory/phase.hpp"
+#include "model/model_tensors.hpp"
 #include "plugins/torch/signals.hpp"
 #include "train/utilization.hpp"
 
@@ -195,7 +196,7 @@ class MetaStep {
     counts.frozen = frozen_;
     for_each_parameter(*model_, [&](const ParameterSpec& spec, const UnitSpec& unit) {
       counts.parameters += spec.count();
-      if (unit.name != "adapter") counts.model += spec.count();
+      if (unit.name != adapter_unit_name) counts.model += spec.count();
       if (!spec.trains) return;
       counts.trained += spec.count();
       counts.state += spec.count() * int64_t(trainer_->optimizer().saved_prefixes(spec).size());

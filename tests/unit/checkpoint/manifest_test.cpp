@@ -35,7 +35,7 @@ TEST(Manifest, ReadsBackWhatWasWritten) {
   const Manifest read = read_manifest(save_checkpoint(folder.path(), 12));
   EXPECT_EQ(read.step, 12);
   EXPECT_EQ(read.world_size, 2);
-  EXPECT_EQ(read.kind, "resume");
+  EXPECT_EQ(read.kind, ManifestKind::resume);
   EXPECT_EQ(read.config_hash, "5e1f");
   EXPECT_EQ(read.plugins.at("pipeline rho1"), "ab12");
   EXPECT_EQ(read.state, sound_state());
@@ -168,8 +168,7 @@ TEST(Manifest, RefusesColumnsThatDoNotCoverTheTensor) {
     EXPECT_SAYS(refusal(ExitStatus::data, [&] { parse_manifest(sealed(document), "m"); }), expected);
   };
   const std::string range = "wanted a first column and the end of a range inside a matrix";
-  for (const Json& columns :
-       {Json{2, 2}, Json{0, 7}, Json{0}, Json{0, 1, 2}, Json{0, 9223372036854775807}})
+  for (const Json& columns : {Json{2, 2}, Json{0, 7}, Json{0}, Json{0, 1, 2}, Json{0, 9223372036854775807}})
     expect_refused(range, [&](Json& slices) { slices[0]["columns"] = columns; });
   expect_refused(range, [](Json& slices) { slices[2]["columns"] = {0, 3}; });  // not a matrix
   expect_refused("overlap those of other slices, or leave a gap", [](Json& slices) {
@@ -275,7 +274,7 @@ TEST(Manifest, WriterRefusesWhatItCouldNotReadBack) {
                             Json{{"x", "\xff"}}, Json::binary({1, 2})}) {
     TestFolder folder;
     Manifest manifest;
-    manifest.kind = "resume";
+    manifest.kind = ManifestKind::resume;
     manifest.state = state;
     EXPECT_SAYS(refusal(ExitStatus::bug, [&] { write_manifest(folder.path(), manifest); }),
                 "state contains a value that JSON");
@@ -284,7 +283,7 @@ TEST(Manifest, WriterRefusesWhatItCouldNotReadBack) {
   TestFolder folder;
   put(folder / "file", "abc");
   Manifest manifest;
-  manifest.kind = "model";
+  manifest.kind = ManifestKind::model;
   manifest.files = {{"file", 4}};
   EXPECT_SAYS(refusal(ExitStatus::bug, [&] { write_manifest(folder.path(), manifest); }), "has 3 bytes; wanted 4");
   manifest.files = {{"other", 4}};

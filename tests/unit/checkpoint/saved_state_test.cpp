@@ -10,7 +10,7 @@ namespace wmtp::test {
 Manifest sound_manifest() {
   Manifest manifest;
   manifest.step = 7;
-  manifest.kind = "resume";
+  manifest.kind = ManifestKind::resume;
   manifest.state = Json::parse(R"({"tokens":9,"drawn":4,"guard_window":[2.5,-1,3],"skipped_in_a_row":1,
       "optimizer_steps":{"layers.0":6},"pipeline_tensors":{"seen":[3,2]},"base_fingerprint":"f",
       "loss_scale":{"scale":65536,"finite_steps":2,"overflows_left":1},

@@ -106,7 +106,7 @@ fs::path save_in_dtypes(const fs::path& run_folder, const std::string& tensor, c
   Manifest manifest;
   manifest.step = 1;
   manifest.world_size = 2;
-  manifest.kind = "resume";
+  manifest.kind = ManifestKind::resume;
   manifest.state = sound_state();
   if (tensor == "pipeline/seen") manifest.state["pipeline_tensors"]["seen"] = {6};
   for (int64_t rank = 0; rank < 2; ++rank) {
@@ -151,7 +151,7 @@ TEST(Verify, ReadsAtLeastHalfAGigabytePerSecondFromTheCache) {
   writer.finish();
   Manifest manifest;
   manifest.step = 1;
-  manifest.kind = "model";
+  manifest.kind = ManifestKind::model;
   manifest.state = Json::object();
   manifest.slices = {{"t", {count}, 0, count, "s.safetensors", "t", crc32c(values.data(), bytes)}};
   write_manifest(draft.path(), manifest);

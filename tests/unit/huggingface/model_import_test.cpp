@@ -54,7 +54,7 @@ TEST(ModelImport, ImportExportImportKeepsEveryByte) {
   const Json value_heads{{"value_heads", {{{"name", "v"}, {"kind", "linear"}}}}};
   write_meta(folder / "meta", 3, value_heads);
   EXPECT_EQ(import_model({folder / "meta", folder / "one"}).model.future_tokens, 3);
-  EXPECT_EQ(verify_checkpoint(folder / "one").kind, "model");
+  EXPECT_EQ(verify_checkpoint(folder / "one").kind, ManifestKind::model);
   export_model({folder / "one", folder / "hf"});
   EXPECT_EQ(bytes_of(folder / "hf" / "model.safetensors", "value_heads.v.0.weight"), "none");
   import_model({folder / "hf", folder / "two"});

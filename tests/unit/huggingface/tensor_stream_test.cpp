@@ -78,18 +78,18 @@ TEST(TensorStream, RefusesATensorThatContradictsItsManifest) {
   fs::create_directory(model);
   write_tensor(model / "m.safetensors", "F32", {5}, values_of(1, 5));
   Manifest manifest;
-  manifest.kind = "model";
+  manifest.kind = ManifestKind::model;
   manifest.state = Json::object();
   const std::vector<float> others = values_of(7, 5);
   manifest.slices = {{"param/w", {5}, 0, 5, "m.safetensors", "w", crc32c(others.data(), 20)}};
   write_manifest(model, manifest);
   const SafetensorsFolder files(model);
-  const SourceChecksums sums(model, "model");
+  const SourceChecksums sums(model, ManifestKind::model);
   EXPECT_SAYS(refusal(ExitStatus::data,
                       [&] { copy_tensors({move_of(files, RowOrder::kept, 0)}, folder.path(), {"out"}, sums); }),
               "tensor \"w\" differs from its checksum in the manifest");
-  EXPECT_SAYS(refusal(ExitStatus::data, [&] { SourceChecksums(model, "adapter"); }),
-              "it contains a model; wanted a adapter");
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { SourceChecksums(model, ManifestKind::adapter); }),
+              "found kind \"model\" in its manifest, wanted \"adapter\"");
 }
 
 TEST(TensorStream, RefusesReadsBeyondATensor) {

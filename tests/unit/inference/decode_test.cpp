@@ -87,7 +87,7 @@ TEST_P(Decode, DraftsDoNotChangeATrainedModelsTextAndSavePasses) {
   const Cycle windows;
   BatchRequest batches;
   batches.heads = heads;
-  const auto source = window_batches(windows, WindowOrder(1, windows.count(), "sequential"),
+  const auto source = window_batches(windows, WindowOrder(1, windows.count(), DataOrder::sequential),
                                      experiment.train.batch_size, experiment.train.sequence_length, batches);
   SingleRank rank;
   test::TinyTraining training(experiment, test::baseline(), rank.channels, {.training = source.get()});

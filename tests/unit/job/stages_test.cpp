@@ -38,7 +38,7 @@ class StagesTest : public LogTest {
     RunLog log(file_, one);
     if (status == ExitStatus::done) {
       Manifest manifest;
-      manifest.kind = "model";
+      manifest.kind = ManifestKind::model;
       std::filesystem::create_directories(model_in(log.run_folder()));
       write_manifest(model_in(log.run_folder()), manifest);
     }

@@ -19,8 +19,8 @@ class StepContextTest : public testing::Test {
   MicroBatch micro_of(const std::vector<int64_t>& at_positions) const {
     BatchRequest request;
     request.heads = num_heads;
-    const auto source =
-        window_batches(*windows_, WindowOrder(1, windows_->count(), "sequential"), num_sequences, positions, request);
+    const auto source = window_batches(*windows_, WindowOrder(1, windows_->count(), DataOrder::sequential),
+                                       num_sequences, positions, request);
     return source->fetch(at_positions, 0, 1);
   }
   StepContext step_with(const MicroBatch& micro, std::map<std::string, Tensor> frozen = {}, int64_t number = 1) {

@@ -109,7 +109,7 @@ inline void fill_checkpoint(const fs::path& folder, int64_t step) {
   Manifest manifest;
   manifest.step = step;
   manifest.world_size = 2;
-  manifest.kind = "resume";
+  manifest.kind = ManifestKind::resume;
   manifest.config_hash = "5e1f";
   manifest.plugins = {{"pipeline rho1", "ab12"}};
   manifest.state = sound_state();

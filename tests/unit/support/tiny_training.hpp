@@ -151,7 +151,7 @@ class TinyTraining {
     BatchRequest request;
     request.heads = model_->num_heads();
     request.device = parts.device;
-    source_ = window_batches(*windows_, WindowOrder(experiment_.seed, windows_->count(), "sequential"),
+    source_ = window_batches(*windows_, WindowOrder(experiment_.seed, windows_->count(), DataOrder::sequential),
                              train.batch_size, train.sequence_length, request);
     FrozenCaches frozen;
     const bool reads_own_heads = experiment_.reference.heads == ReferenceHeads::own;

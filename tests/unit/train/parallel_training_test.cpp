@@ -316,7 +316,7 @@ TEST(PipelineTraining, ReadsAReferenceAndNormalizesByWeights) {
   };
   kind.change = [](Experiment& e) {
     four_blocks(e);
-    e.train.normalize = "weights";
+    e.train.normalize = LossDivisor::weights;
   };
   expect_like_one_rank(kind, sections);
 }

@@ -209,7 +209,7 @@ TEST(Trainer, NormalizingByWeightsDividesByTheirSum) {
   };
   const double plain = losses_of(experiment, baseline(), 1)[0];
   EXPECT_NEAR(losses_of(experiment, constant(0.25F), 1)[0], 0.25 * plain, 1e-5);
-  experiment.train.normalize = "weights";
+  experiment.train.normalize = LossDivisor::weights;
   EXPECT_NEAR(losses_of(experiment, constant(0.25F), 1)[0], plain, 1e-5);
   EXPECT_EQ(losses_of(experiment, constant(0.0F), 1)[0], 0.0) << "a head with a zero denominator adds 0";
 }

@@ -121,7 +121,7 @@ TEST_F(AdapterFiles, ContainOnlyTheAdaptersParametersAndItsIdentity) {
   EXPECT_EQ(identity_file.at("version"), "1.0");
   EXPECT_EQ(identity_file.at("options").at("rank"), 32);
   EXPECT_EQ(identity_file.at("base_fingerprint").get<std::string>().size(), 16U);
-  EXPECT_EQ(verify_checkpoint(adapter_).kind, "adapter");
+  EXPECT_EQ(verify_checkpoint(adapter_).kind, ManifestKind::adapter);
 }
 
 TEST_F(AdapterFiles, LoadBitForBitInEveryLayout) {

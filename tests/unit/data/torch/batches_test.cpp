@@ -31,14 +31,14 @@ class NumberedWindows final : public TokenWindows {
   int64_t count_, length_;
 };
 
-std::unique_ptr<BatchSource> source_of(const TokenWindows& windows, const std::string& order, int64_t batch_size,
+std::unique_ptr<BatchSource> source_of(const TokenWindows& windows, DataOrder order, int64_t batch_size,
                                        int64_t S = 4) {
   return window_batches(windows, WindowOrder(/*seed=*/3, windows.count(), order), batch_size, S, {});
 }
 
 TEST(WindowBatches, GiveARankItsPartOfAMicroBatch) {
   const NumberedWindows windows(20, 4);
-  const auto source = source_of(windows, "sequential", /*batch_size=*/2);
+  const auto source = source_of(windows, DataOrder::sequential, /*batch_size=*/2);
   EXPECT_EQ(source->count(), 20);
   const MicroBatch micro = source->training(/*first=*/8, /*rank=*/1, /*world=*/3);
   EXPECT_THAT(micro.positions, ElementsAre(10, 11));
@@ -51,7 +51,7 @@ TEST(WindowBatches, GiveARankItsPartOfAMicroBatch) {
 TEST(WindowBatches, HaveTheSameWindowsForAnyNumberOfRanks) {
   const NumberedWindows windows(24, 4);
   const auto step_of = [&](int64_t world) {
-    const auto source = source_of(windows, "shuffled", 8 / world);
+    const auto source = source_of(windows, DataOrder::shuffled, 8 / world);
     Ids step;
     for (int64_t rank = 0; rank < world; ++rank) {
       const MicroBatch micro = source->training(16, rank, world);
@@ -66,7 +66,7 @@ TEST(WindowBatches, HaveTheSameWindowsForAnyNumberOfRanks) {
 
 TEST(WindowBatches, ReadEveryWindowOnceInAnEpochAndInAnotherOrderInTheNext) {
   const NumberedWindows windows(12, 4);
-  const auto source = source_of(windows, "shuffled", 3);
+  const auto source = source_of(windows, DataOrder::shuffled, 3);
   std::vector<Ids> epochs(2);
   for (int64_t epoch = 0; epoch < 2; ++epoch) {
     windows.reads.clear();
@@ -82,14 +82,15 @@ TEST(WindowBatches, ReadEveryWindowOnceInAnEpochAndInAnotherOrderInTheNext) {
 
 TEST(WindowBatches, ContinueWithTheNextEpochWithinAMicroBatch) {
   const NumberedWindows windows(3, 4);
-  EXPECT_THAT(source_of(windows, "sequential", 4)->training(0, 0, 1).windows, ElementsAre(0, 1, 2, 0));
+  EXPECT_THAT(source_of(windows, DataOrder::sequential, 4)->training(0, 0, 1).windows, ElementsAre(0, 1, 2, 0));
 }
 
 TEST(WindowBatches, HoldOneDocumentOfAnswersWithoutAnEndOfText) {
   const NumberedWindows windows(4, 6);
   BatchRequest request;
   request.heads = 3;
-  const MicroBatch micro = window_batches(windows, WindowOrder(0, 4, "sequential"), 2, 6, request)->training(0, 0, 1);
+  const MicroBatch micro =
+      window_batches(windows, WindowOrder(0, 4, DataOrder::sequential), 2, 6, request)->training(0, 0, 1);
   EXPECT_TRUE(micro.batch.kind.eq(answer_kind).all().item<bool>());
   EXPECT_TRUE(micro.targets.all().item<bool>());
   EXPECT_FALSE(micro.documents.defined());
@@ -104,7 +105,7 @@ TEST(WindowBatches, EndADocumentWithItsEndOfText) {
   BatchRequest request;
   request.heads = 2;
   const auto documents_with = [&](int64_t end) {
-    return window_batches(windows, WindowOrder(0, 1, "sequential"), 1, 7, request, end)->training(0, 0, 1);
+    return window_batches(windows, WindowOrder(0, 1, DataOrder::sequential), 1, 7, request, end)->training(0, 0, 1);
   };
   const MicroBatch two = documents_with(2);
   EXPECT_THAT(numbers_of(two.documents.begins), ElementsAre(0, 0, 0, 3, 3, 3, 3));
@@ -118,7 +119,7 @@ TEST(WindowBatches, EndADocumentWithItsEndOfText) {
 
 TEST(WindowBatches, ReadEachHeldOutWindowOnceWithPaddingBehindTheLast) {
   const NumberedWindows windows(5, 4);
-  const auto source = source_of(windows, "sequential", 2);
+  const auto source = source_of(windows, DataOrder::sequential, 2);
   Ids all;
   int64_t tokens = 0;
   for (int64_t first = 0; first < 5; first += 6)

@@ -85,7 +85,7 @@ TEST_F(Prepare, JoinsDocumentsEachFollowedByEndOfText) {
   auto experiment = text_experiment();
   EXPECT_TRUE(
       has(error_of(ExitStatus::data, [&] { prepare(experiment); }), "c.txt: found 1 byte in no character of UTF-8"));
-  experiment.data.encoding = "bytes";
+  experiment.data.encoding = TextEncoding::bytes;
   const auto prepared = prepare_and_open(experiment);
   EXPECT_EQ(all_ids(*prepared.train, 8),
             (std::vector<int64_t>{'a', 'b', 'c', 257, 'd', 'e', 'f', 257, 'g', 'h', 'i', 'j', 'k', 'l', 'm', 'n'}));
@@ -98,7 +98,7 @@ TEST_F(Prepare, ReadsFilesOfAnyKindAsTheirBytes) {
   write("text/a.txt.gz", packed);
   write("text/b.jsonl", lines);
   auto experiment = text_experiment();
-  experiment.data.encoding = "bytes";
+  experiment.data.encoding = TextEncoding::bytes;
   std::vector<int64_t> wanted;
   for (const std::string& bytes : {packed, lines}) {
     for (const char byte : bytes) wanted.push_back(uint8_t(byte));

@@ -74,7 +74,7 @@ TEST_F(RecordData, ArePackedIntoSequencesWhoseRecordsAreSeparate) {
   e.train.batch_size = 2;
   e.train.sequence_length = 16;
   e.data.packing = true;
-  e.data.order = "sequential";
+  e.data.order = DataOrder::sequential;
   const Prepared prepared = open(e);
   BatchRequest request;
   request.heads = 3;
@@ -100,7 +100,7 @@ TEST_F(RecordData, BecomePromptAnswerAndPadding) {
                        "\n");
   Experiment e = experiment();
   e.train.batch_size = 3;
-  e.data.order = "sequential";
+  e.data.order = DataOrder::sequential;
   const Prepared prepared = open(e);
   BatchRequest request;
   request.heads = 3;
@@ -163,7 +163,7 @@ TEST_F(RecordData, AreEachDrawnOnceInAnEpoch) {
 TEST_F(RecordData, AreSelectedByTheirLabel) {
   write_problems(10);
   Experiment e = experiment();
-  e.data.select = "correct";
+  e.data.select = AnswerSelection::correct;
   const auto source = training_batches(e, open(e), {}, 1);
   EXPECT_EQ(source->count(), 20);
 }
@@ -187,8 +187,8 @@ TEST_F(RecordData, LongerThanASequenceAreTruncatedOnRequest) {
   write("a.jsonl", line("abc", 1, true) + line(std::string(100, 'x'), 1, true) + R"({"instruction": ")" +
                        std::string(64, 'q') + R"(", "output": "never reached"})" + "\n");
   Experiment e = experiment();
-  e.data.too_long = "truncate";
-  e.data.order = "sequential";
+  e.data.too_long = TooLong::truncate;
+  e.data.order = DataOrder::sequential;
   e.train.batch_size = 2;
   std::vector<std::string> said;
   const Prepared prepared = open(e, &said);
@@ -243,7 +243,7 @@ TEST_F(RecordData, OfSeveralTurnsHaveTheirKindAtEachToken) {
                    "\n");
   Experiment e = experiment();
   e.data.prompt_template = "chatml";
-  e.data.order = "sequential";
+  e.data.order = DataOrder::sequential;
   e.train.batch_size = 2;
   e.train.sequence_length = 256;
   const Prepared prepared = open(e);
@@ -324,7 +324,7 @@ TEST_F(RecordData, WithoutAnyPairAreRefusedWithTheirCounts) {
 TEST_F(RecordData, RefusePairsWhereTheyAreImpossible) {
   write_problems(10);
   Experiment e = experiment();
-  e.data.select = "correct";
+  e.data.select = AnswerSelection::correct;
   EXPECT_TRUE(has(refused(e, pairs_wanted(), 1, ExitStatus::usage), "data.select"));
   e = experiment();
   e.train.batch_size = 3;
@@ -469,7 +469,7 @@ TEST_F(RecordData, TrainATokenizerOnTheirTexts) {
   Experiment e = experiment();
   e.data.tokenizer = {true, TokenizerKind::bpe, {}, "", 340};
   e.model.vocab_size = 340;
-  e.data.order = "sequential";
+  e.data.order = DataOrder::sequential;
   const Prepared prepared = open(e);
   const auto micro = training_batches(e, prepared, {}, 1)->training(0, 0, 1);
   std::vector<int32_t> ids;
@@ -478,7 +478,7 @@ TEST_F(RecordData, TrainATokenizerOnTheirTexts) {
   EXPECT_EQ(prepared.tokenizer->decode(ids), "How many of the 37 ducks swim?\nThere are 1 ducks that swim.\n#### 1");
   EXPECT_EQ(ids.back(), prepared.tokenizer->end_of_text());
   Experiment other = e;
-  other.data.select = "correct";
+  other.data.select = AnswerSelection::correct;
   EXPECT_EQ(read(open(other).folder / "tokenizer.model"), read(prepared.folder / "tokenizer.model"));
 }
 
@@ -510,7 +510,7 @@ TEST_F(RecordData, HaveWeightsInAFileOfTheirOwn) {
   Experiment e = experiment();
   e.train.batch_size = 3;
   e.train.sequence_length = 18;
-  e.data.too_long = "truncate";
+  e.data.too_long = TooLong::truncate;
   e.data.packing = true;
   const Prepared plain = open(e);
   prepare_data(
@@ -521,7 +521,7 @@ TEST_F(RecordData, HaveWeightsInAFileOfTheirOwn) {
   EXPECT_FALSE(fs::exists(plain.folder / Records::weights_name));
   BatchRequest request;
   request.signals = {Signal::data_weight};
-  e.data.order = "sequential";
+  e.data.order = DataOrder::sequential;
   const auto micro = training_batches(e, prepared, request, 1)->training(0, 0, 1);
   const at::Tensor& weights = micro.signals.at("data.weight");
   EXPECT_EQ(row_of(weights, 0, 18), std::vector<float>(18, 2)) << "truncated";
@@ -559,7 +559,7 @@ TEST_F(RecordData, WeightsOfMessagesAreRefusedWhereTheyAreNotReadAlsoAfterTheyWe
 TEST_F(RecordData, HaveTheShareOfRightAnswersToTheirProblem) {
   write("a.jsonl", line("a", 1, true) + line("b", 1, false) + line("c", 1, false) + line("d", 2, true));
   Experiment e = experiment();
-  e.data.order = "sequential";
+  e.data.order = DataOrder::sequential;
   const Prepared prepared = open(e);
   BatchRequest request;
   request.signals = {Signal::data_correct, Signal::data_pass_rate, Signal::data_bytes};

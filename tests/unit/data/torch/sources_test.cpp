@@ -48,10 +48,10 @@ class WindowSources : public DataTest {
 TEST_F(WindowSources, TrainInTheirOrderAndValidateInThatOfTheFiles) {
   Experiment e = experiment();
   const Prepared prepared = open(e);
-  e.data.order = "sequential";
+  e.data.order = DataOrder::sequential;
   EXPECT_EQ(training_batches(e, prepared, {}, 1)->count(), 6);
   EXPECT_EQ(digits(*training_batches(e, prepared, {}, 1), 12), "012345012345");
-  e.data.order = "shuffled";
+  e.data.order = DataOrder::shuffled;
   const std::string shuffled = digits(*training_batches(e, prepared, {}, 1), 6);
   EXPECT_NE(shuffled, "012345");
   EXPECT_TRUE(std::is_permutation(shuffled.begin(), shuffled.end(), "012345"));
@@ -63,7 +63,7 @@ TEST_F(WindowSources, TrainInTheirOrderAndValidateInThatOfTheFiles) {
 
 TEST_F(WindowSources, SeparateDocumentsOnlyWithPacking) {
   Experiment e = experiment();
-  e.data.order = "sequential";
+  e.data.order = DataOrder::sequential;
   e.train.sequence_length = 12;
   const Prepared prepared = open(e);
   EXPECT_FALSE(training_batches(e, prepared, {}, 1)->training(0, 0, 1).documents.defined());
@@ -82,7 +82,7 @@ TEST_F(WindowSources, HaveNothingToValidateOnIfNothingIsHeldOut) {
 TEST_F(WindowSources, OfRandomIdsAreNeverShuffled) {
   Experiment e = text_experiment();
   e.data.kind = DataKind::random;
-  e.data.order = "shuffled";
+  e.data.order = DataOrder::shuffled;
   const Prepared prepared = open_prepared(e, folder_ / "cache", 1, /*weights=*/false);
   const auto source = training_batches(e, prepared, {}, 1);
   EXPECT_EQ(source->count(), std::numeric_limits<int64_t>::max());

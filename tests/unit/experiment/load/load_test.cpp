@@ -52,7 +52,7 @@ TEST_F(Load, ReadsEveryTable) {
   EXPECT_EQ(e.model.rope_theta, 500000.0);
   EXPECT_EQ(e.model.weights, "run:base");
   EXPECT_EQ(e.data.file, "ids.bin");
-  EXPECT_EQ(e.data.order, "sequential");
+  EXPECT_EQ(e.data.order, DataOrder::sequential);
   EXPECT_EQ(e.train.steps, 0);
   EXPECT_EQ(e.train.epochs, 2.0);
   EXPECT_EQ(e.optimizer.lr, 1.0);
@@ -170,7 +170,7 @@ TEST_F(Load, SuggestsNothingForANameThatIsNoTypo) {
 
 TEST_F(Load, AcceptsTheNamesOfOtherProgramsAsTheSameValues) {
   const Experiment e = load(small + "[parallel]\ndevice = \"gpu\"\nprecision = \"bfloat16\"\nreduce = \"float32\"\n");
-  EXPECT_EQ(e.parallel.device, "cuda");
+  EXPECT_EQ(e.parallel.device, DeviceChoice::cuda);
   EXPECT_EQ(e.parallel.precision, Precision::bf16);
   EXPECT_EQ(load(small, {"parallel.precision=float16"}).parallel.precision, Precision::fp16);
   EXPECT_EQ(load(small, {"parallel.precision=float32"}).parallel.precision, Precision::fp32);
@@ -196,7 +196,7 @@ TEST_F(Load, RefusesPlannedValuesAsNotSupportedYet) {
 
 TEST_F(Load, RefusesOffloadOnCpu) {
   expect_in_order(refused(small + "[parallel]\ncpu_offload = true\ndevice = \"cpu\"\n"),
-                  {"a.toml:16:15: found cpu_offload for device \"cpu\"", "in host memory anyway", "device = \"cuda\""});
+                  {"a.toml:16:1: found cpu_offload on the CPU, wanted false", "in host memory anyway", "CUDA device"});
   const auto offload = [&](const std::string& value) {
     return load(small + "[parallel]\ncpu_offload = " + value + "\n").parallel.cpu_offload;
   };

@@ -13,7 +13,7 @@ const std::string data = "[data]\nkind = \"records\"\nfiles = [\"a.jsonl\"]\n";
 
 TEST_F(RecordsConfig, HaveDefaultsAndTheTokenizersVocabulary) {
   const Experiment e = load(head + data);
-  EXPECT_EQ(e.data.select, "all");
+  EXPECT_EQ(e.data.select, AnswerSelection::all);
   EXPECT_EQ(e.data.prompt_template, "") << "by the format";
   EXPECT_EQ(e.data.max_pairs_per_problem, 50);
   EXPECT_EQ(e.data.length_bins, (std::vector<double>{100, 150, 200, 300, 500, 1000, 2000}));

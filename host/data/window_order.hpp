@@ -3,16 +3,17 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+
+#include "experiment/experiment.hpp"
 
 namespace wmtp {
 
-/// Positions p = 0, 1, 2, … count over the whole run; the epoch is p / count. "sequential": window p % count.
-/// "shuffled": a keyed permutation of 0..count-1 for each epoch (a Feistel network with cycle walking: no memory, any
+/// Positions p = 0, 1, 2, … count over the whole run; the epoch is p / count. Sequential: window p % count.
+/// Shuffled: a keyed permutation of 0..count-1 for each epoch (a Feistel network with cycle walking: no memory, any
 /// count).
 class WindowOrder {
  public:
-  WindowOrder(int64_t seed, int64_t count, const std::string& order);
+  WindowOrder(int64_t seed, int64_t count, DataOrder order);
   int64_t window(int64_t position) const;
 
  private:

@@ -1,4 +1,4 @@
-#include "base/window_order.hpp"
+#include "data/window_order.hpp"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ std::vector<int64_t> epoch_of(const WindowOrder& order, int64_t count, int64_t e
 
 TEST(WindowOrder, DrawsEveryWindowOnceInEachEpoch) {
   for (int64_t count : {1, 2, 3, 4, 5, 16, 17, 100, 1000, 4097}) {
-    const WindowOrder order(42, count, "shuffled");
+    const WindowOrder order(42, count, DataOrder::shuffled);
     for (int64_t epoch : {0, 1, 7}) {
       const auto windows = epoch_of(order, count, epoch);
       const std::set<int64_t> seen(windows.begin(), windows.end());
@@ -30,40 +30,40 @@ TEST(WindowOrder, DrawsEveryWindowOnceInEachEpoch) {
 
 TEST(WindowOrder, DependsOnEpochAndSeed) {
   for (int64_t count : {100, 4097}) {
-    const WindowOrder order(1, count, "shuffled"), other(2, count, "shuffled");
+    const WindowOrder order(1, count, DataOrder::shuffled), other(2, count, DataOrder::shuffled);
     EXPECT_NE(epoch_of(order, count, 0), epoch_of(order, count, 1));
     EXPECT_NE(epoch_of(order, count, 0), epoch_of(other, count, 0));
   }
 }
 
 TEST(WindowOrder, DependsOnSeedCountAndPositionOnly) {
-  const WindowOrder order(5, 1000, "shuffled"), again(5, 1000, "shuffled");
+  const WindowOrder order(5, 1000, DataOrder::shuffled), again(5, 1000, DataOrder::shuffled);
   const int64_t later = again.window(2500);
   for (int64_t position = 0; position < 2500; ++position) EXPECT_EQ(order.window(position), again.window(position));
   EXPECT_EQ(order.window(2500), later);
 }
 
 TEST(WindowOrder, IsTheSameInEveryRelease) {
-  const WindowOrder order(42, 10, "shuffled");
+  const WindowOrder order(42, 10, DataOrder::shuffled);
   EXPECT_EQ(epoch_of(order, 10, 0), (std::vector<int64_t>{3, 9, 1, 8, 7, 6, 4, 5, 0, 2}));
   EXPECT_EQ(epoch_of(order, 10, 1), (std::vector<int64_t>{9, 3, 6, 2, 5, 0, 8, 7, 4, 1}));
 }
 
 TEST(WindowOrder, PlacesAWindowUniformly) {
   constexpr int64_t count = 7, epochs = 7000;
-  const WindowOrder order(3, count, "shuffled");
+  const WindowOrder order(3, count, DataOrder::shuffled);
   std::vector<int> at_first(count);
   for (int64_t epoch = 0; epoch < epochs; ++epoch) ++at_first[size_t(order.window(epoch * count))];
   for (int times : at_first) EXPECT_NEAR(times, epochs / count, 150);  // five standard deviations
 }
 
 TEST(WindowOrder, IsTheFilesOrderWhenSequential) {
-  const WindowOrder order(42, 3, "sequential");
+  const WindowOrder order(42, 3, DataOrder::sequential);
   EXPECT_EQ(epoch_of(order, 6, 0), (std::vector<int64_t>{0, 1, 2, 0, 1, 2}));
 }
 
 TEST(WindowOrder, SupportsVeryLargeCounts) {
-  const WindowOrder order(42, std::numeric_limits<int64_t>::max(), "shuffled");
+  const WindowOrder order(42, std::numeric_limits<int64_t>::max(), DataOrder::shuffled);
   std::set<int64_t> seen;
   for (int64_t position = 0; position < 1000; ++position) seen.insert(order.window(position));
   EXPECT_EQ(seen.size(), 1000u);

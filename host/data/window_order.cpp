@@ -2,7 +2,7 @@
 // values. It permutes 0..2^bits-1, so a result of `count` or more is permuted again until it is smaller (cycle walking:
 // fewer than four iterations on average, since 2^bits < 4 * count). Every round is invertible, so the positions of one
 // epoch do not collide.
-#include "base/window_order.hpp"
+#include "data/window_order.hpp"
 
 #include "base/random.hpp"
 
@@ -25,8 +25,8 @@ uint64_t feistel(uint64_t value, int half_bits, uint64_t key) {
 
 }  // namespace
 
-WindowOrder::WindowOrder(int64_t seed, int64_t count, const std::string& order)
-    : seed_(seed), count_(count), shuffled_(order != "sequential") {}
+WindowOrder::WindowOrder(int64_t seed, int64_t count, DataOrder order)
+    : seed_(seed), count_(count), shuffled_(order == DataOrder::shuffled) {}
 
 int64_t WindowOrder::window(int64_t position) const {
   const int64_t within = position % count_;
