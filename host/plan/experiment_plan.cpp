@@ -158,17 +158,22 @@ std::vector<PlannedVariant> divided_layouts(const Experiment& experiment, const 
     variant.step = plan_step(variant.request);
     divided.push_back(std::move(variant));
   };
+  ParallelConfig all;  // blocks divided inside hosts, the model between them
   for (int64_t ParallelConfig::*axis : {&ParallelConfig::sequence, &ParallelConfig::tensor}) {
     ParallelConfig parallel;
     for (parallel.*axis = 2; can_divide(parallel); parallel.*axis *= 2) add(parallel, Strategy::full_shard);
+    if (axis == &ParallelConfig::tensor) all.tensor = parallel.tensor / 2;
   }
   // full_shard would gather every unit twice for each micro-batch.
   ParallelConfig parallel;
   for (parallel.pipeline = 2;
        parallel.pipeline <= std::min<int64_t>(num_trunk_blocks(experiment.model) + 1, most_sections) &&
        q.ranks % parallel.pipeline == 0;
-       parallel.pipeline *= 2)
+       parallel.pipeline *= 2) {
     add(parallel, Strategy::shard_grad_op);
+    if (q.hosts % parallel.pipeline == 0) all.pipeline = parallel.pipeline;
+  }
+  if (all.tensor > 1 && all.pipeline > 1) add(all, Strategy::shard_grad_op);
   return divided;
 }
 

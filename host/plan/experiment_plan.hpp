@@ -41,9 +41,10 @@ struct ExperimentPlan {
 ExperimentPlan plan_experiment(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& cache,
                                const PlanStep& plan_step, int64_t hosts = 1, const std::optional<Rates>& rates = {});
 
-/// full_shard with 2, 4, ... ranks of a host that divide the positions of each sequence, or the features of each block,
-/// and shard_grad_op with 2, 4, 8 sections of the model; each with as many micro-batches as leave the tokens of a step
-/// as they are, in a pipeline smaller ones. Empty if the experiment divides them itself. `rates`: of their requests.
+/// full_shard with 2, 4, ... ranks of a host that divide the positions of each sequence, or the features of each block;
+/// shard_grad_op with 2, 4, 8 sections of the model, and the most sections that fill hosts together with the most ranks
+/// of a host that divide blocks. Each has as many micro-batches as leave the tokens of a step as they are, in a
+/// pipeline smaller ones. Empty if the experiment divides them itself. `rates`: of their requests.
 std::vector<PlannedVariant> divided_layouts(const Experiment& experiment, const ExperimentPlan& plan,
                                             const PlanStep& plan_step, const std::optional<Rates>& rates = {});
 

@@ -556,6 +556,18 @@ def test_layouts_that_divide_sequences_blocks_and_the_model_are_compared_too(pla
     assert re.search(r"shard_grad_op, pipeline 2 \(\d+ x \d+\)", shown)
 
 
+def test_on_several_hosts_all_axes_are_also_planned_together(place):
+    file = place.write(data={"kind": "random"}, train__gradient_accumulation=3)
+    cluster = planned(place, file, "--nodes", 2, "--gpus", 4)["cluster"]
+    divided = {(one["strategy"], one["tensor"], one["pipeline"]): one for one in cluster["divided"]}
+    both = divided["shard_grad_op", 4, 2]
+    assert both["bytes"] < divided["shard_grad_op", 1, 2]["bytes"]
+    assert both["network_bytes"] < divided["full_shard", 4, 1]["network_bytes"], "only borders cross the hosts"
+    assert ("shard_grad_op", 4, 4) not in divided, "sections would divide hosts"
+    assert re.search(r"shard_grad_op, tensor 4, pipeline 2 \(\d+ x \d+\)", place.host(
+        "plan", file, "--nodes", 2, "--gpus", 4).out)
+
+
 def with_steps_of(log, seconds, waits):
     """Replaces the measured times of the newest run's steps, and of the waits for other ranks in each."""
     with contextlib.closing(sqlite3.connect(log.database)) as database, database:

@@ -316,6 +316,26 @@ double imbalance_of(const std::vector<SectionWork>& sections) {
   return sum > 0 ? most * double(sections.size()) / sum : 1;
 }
 
+/// Ranks that, with rank 0, hold the most of anything; to compare ranks, also its neighbours along each axis and the
+/// last rank, in sections that are neighbours.
+std::set<int64_t> ranks_to_plan(const Experiment& experiment, const StepRequest& request) {
+  const int64_t of_section = request.ranks / request.sections;
+  std::set<int64_t> ranks;
+  // Counted from the last section, of rank 0, which has the heads: the next one has the most blocks, the first section
+  // of the model the most micro-batches in flight.
+  for (int64_t section = 1; section < request.sections; ++section)
+    if (request.compare_ranks || section == 1 || section == request.sections - 1) ranks.insert(section * of_section);
+  const int64_t same_sequences = request.sequence * request.tensor;
+  if (same_sequences > 1) ranks.insert(of_section - 1);
+  if (traits_of(experiment.optimizer.kind).orthogonalizes) ranks.insert(request.ranks - 1);
+  if (!request.compare_ranks) return ranks;
+  for (const int64_t section : {int64_t{0}, int64_t{1}, request.sections - 1})
+    for (const int64_t rank :
+         {int64_t{1}, request.tensor, same_sequences - 1, same_sequences, request.shard_group_size, of_section - 1})
+      if (rank < of_section) ranks.insert(section * of_section + rank);
+  return ranks;
+}
+
 }  // namespace
 
 Experiment in_layout(Experiment experiment, const StepRequest& request) {
@@ -381,21 +401,12 @@ PlannedRank plan_rank(const Experiment& experiment, const StepRequest& request, 
 
 PlannedStep plan_step(const Experiment& experiment, const StepRequest& request, const OpenParts& open,
                       KnownSteps& known) {
-  const int64_t last = request.ranks - 1, of_section = request.ranks / request.sections;
-  std::set<int64_t> others;
-  // Counted from the last section, of rank 0, which has the heads: the next one has the most blocks, the first section
-  // of the model the most micro-batches in flight.
-  for (int64_t section = 1; section < request.sections; ++section)
-    if (request.compare_ranks || section == 1 || section == request.sections - 1) others.insert(section * of_section);
-  const int64_t same_sequences = request.sequence * request.tensor;
-  if (same_sequences > 1 || traits_of(experiment.optimizer.kind).orthogonalizes) others.insert(last);
-  if (request.compare_ranks)
-    others.insert({1, request.tensor, same_sequences - 1, same_sequences, request.shard_group_size, last});
+  const int64_t of_section = request.ranks / request.sections;
   PlannedRank first = plan_rank(experiment, request, open, 0, known);
   std::map<int, IssuedCollectives> issued{{0, std::move(first.collectives)}};
   std::map<int64_t, SectionWork> planned{{0, work_of(first)}};
-  for (const int64_t rank : others) {
-    if (rank < 1 || rank > last) continue;
+  for (const int64_t rank : ranks_to_plan(experiment, request)) {
+    if (rank < 1 || rank >= request.ranks) continue;
     PlannedRank other = plan_rank(experiment, request, open, int(rank), known);
     for (const auto& [name, phase] : other.step.phases) {
       MemorySnapshot& most = first.step.phases[name];

@@ -47,9 +47,10 @@ PlannedRank plan_rank(const Experiment& experiment, const StepRequest& request, 
                       KnownSteps& known);
 
 /// In each phase the most that a rank needs, the operations and traffic of rank 0, and the seconds of all sections
-/// together. The last rank needs other memory than rank 0 where ranks divide sequences, whose last positions have no
-/// target, and with Muon, which keeps less state of matrices than of the rest.
-/// With request.compare_ranks, Error(bug) if rank 0 and a neighbour of it along each axis call different collectives.
+/// together. The last rank of a section needs other memory than the first where ranks divide sequences, whose last
+/// positions have no target, and with Muon, which keeps less state of matrices than of the rest.
+/// With request.compare_ranks, Error(bug) if rank 0, its neighbours along each axis and the last rank of a section call
+/// different collectives, there or in neighbouring sections.
 PlannedStep plan_step(const Experiment& experiment, const StepRequest& request, const OpenParts& open,
                       KnownSteps& known);
 

@@ -538,6 +538,45 @@ TEST(PlannedCollectives, AnotherShapeOnARankIsRefused) {
               testing::AllOf(testing::HasSubstr("2 Float to 8"), testing::HasSubstr("3 Float to 12")));
 }
 
+/// Four sections of 256 ranks, in groups of 8 of which 4 have the same sequences; ranks that are compared.
+TestPlan thousand_ranks() {
+  TestPlan plan = test::small_plan();
+  plan.experiment.model.layers = 6;
+  plan.ranks = 1024;
+  plan.sections = 4;
+  plan.tensor = plan.sequence = 2;
+  plan.strategy = Strategy::hybrid_shard;
+  plan.shard_group_size = 8;
+  plan.gradient_accumulation = 4;
+  plan.compare_ranks = true;
+  return plan;
+}
+
+/// Rank 0, a neighbour of it along each axis, and the last rank of its section, which has the heads.
+TEST(PlannedCollectives, EachKindOfRankOfAThousandThatDiffersIsRefused) {
+  int opened = 0;
+  std::set<int> weighing;  // the places, in the order of planned ranks, of those that have the heads
+  std::optional<int> other;
+  TestPlan plan = thousand_ranks();
+  plan.weighting = [&] {
+    return std::make_unique<Weigh>(Needs{.when = When::all}, [&, place = opened++](AnyStep step) {
+      weighing.insert(place);
+      if (place == other) step.collectives().sum(at::ones({2}));
+      return Weights::by_source(step.valid().to(at::kFloat));
+    });
+  };
+  planned(plan);
+  const std::set<int> places = weighing;
+  EXPECT_GE(places.size(), 7u);
+  for (const int place : places) {
+    other = place;
+    opened = 0;
+    EXPECT_THAT([&] { planned(plan); },
+                testing::ThrowsMessage<Error>(testing::HasSubstr("ranks would wait for each other forever")))
+        << "planned rank " << place;
+  }
+}
+
 TEST(PlannedCollectives, RanksThatAgreeAreNotRefused) {
   for (const Strategy strategy : {Strategy::no_shard, Strategy::full_shard, Strategy::hybrid_shard})
     for (const OptimizerKind optimizer : {OptimizerKind::adamw, OptimizerKind::muon})
