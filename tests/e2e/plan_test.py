@@ -448,6 +448,27 @@ def test_the_figures_of_the_page_are_those_of_the_program(place, page, examples)
             assert line in printed, f"{command}\n  docs/{page}: {line}\n" + "\n".join(printed)
 
 
+def test_the_table_of_models_and_layouts_follows_from_the_program(place):
+    """The layout, the GiB of a rank, and where a row says so those of another layout and its time."""
+    rows = re.findall(r"^\| [\d.]+B on \d+ .*? \| (.+?) \| ([\d.]+) \| `(.+?)` \|$",
+                      (ROOT / "docs/parallel.md").read_text(), re.MULTILINE)
+    assert len(rows) == 4
+    for text, memory, command in rows:
+        file, *options = shlex.split(command)
+        cluster = planned(place, ROOT / "experiments/plan" / file, *options)["cluster"]
+        assert [cluster[f"recommended{axis}"] for axis in ("_sequence", "_tensor", "_pipeline")] == [1, 1, 1]
+        best = next(one for one in cluster["strategies"] if one["strategy"] == cluster["recommended"])
+        assert f"{best['bytes'] / 2**30:.1f}" == memory, command
+        assert text.startswith(("one rank", f"`{cluster['recommended']}`")), command
+        for other in cluster["divided"]:
+            named = f"`tensor = {other['tensor']}`"
+            slower = round(100 * (other["time"]["seconds"] / best["time"]["seconds"] - 1))
+            if named in text and other["pipeline"] == 1:
+                assert f"{other['bytes'] / 2**30:.1f} GiB" in text and f"{slower}%" in text, f"{command}: {slower}%"
+        if "all axes cost time" in text:
+            assert all(one["time"]["seconds"] > best["time"]["seconds"] for one in cluster["divided"])
+
+
 def test_the_prose_about_seven_billion_follows_from_the_program(place):
     file = ROOT / "experiments/plan/7b.toml"
 

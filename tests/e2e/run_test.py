@@ -381,3 +381,13 @@ def test_a_profile_that_cannot_be_written_does_not_end_the_run(place):
     running.wait()
     assert running.code == 0 and running.err.count("profile not written") == 1, running
     assert [event["kind"] for event in place.log.events()] == ["profile"]
+
+
+def test_a_pipeline_that_waits_for_half_of_a_step_says_so(place):
+    """Two sections of one micro-batch wait for half of each step, of four for a fifth."""
+    sections = {"model__layers": 6, "train__steps": 2, "parallel__processes": 2, "parallel__pipeline": 2}
+    waiting = place.run(**sections)
+    assert "2 sections wait for 50% of each step, because it has 1 micro-batch: raise train.gradient_accumulation" \
+        in waiting.err
+    assert len(place.log.query("SELECT 1 FROM events WHERE kind = 'pipeline' AND level = 'warning'")) == 1
+    assert "sections wait" not in place.run(**sections, train__gradient_accumulation=4).err

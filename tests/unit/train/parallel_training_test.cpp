@@ -276,17 +276,37 @@ TEST(PipelineTraining, ClipsEveryNormOfAllSections) {
   }
 }
 
+/// `layout` has several sections.
+void expect_bits_of_one_section(const Layout& layout, const Kind& kind) {
+  Layout alone = layout;
+  alone.ranks /= layout.pipeline;
+  alone.pipeline = 1;
+  const Observed one = observe(alone, kind), several = observe(layout, kind);
+  EXPECT_EQ(one.losses, several.losses) << text_of(layout);
+  for (size_t i = 0; i < one.norms.size(); ++i) EXPECT_NEAR(several.norms[i], one.norms[i], 1e-12 * one.norms[i]);
+  for (const auto& [name, values] : one.last)
+    EXPECT_TRUE(at::equal(values, several.last.at(name))) << name << ", " << text_of(layout);
+}
+
 TEST(PipelineTraining, OfOneSectionOnAsManyRanksHasTheSameBitsWithoutClipping) {
   Kind kind;
-  kind.change = [](Experiment& e) {
+  const auto unclipped = [](Experiment& e) {
     four_blocks(e);
     e.train.clip_norm = 0;
   };
-  const Observed one = observe({2, 1, 1, Strategy::full_shard, 2}, kind);
-  const Observed two = observe({4, 1, 1, Strategy::full_shard, 2, 2}, kind);
-  EXPECT_EQ(one.losses, two.losses);
-  for (size_t i = 0; i < one.norms.size(); ++i) EXPECT_NEAR(two.norms[i], one.norms[i], 1e-12 * one.norms[i]);
-  for (const auto& [name, values] : one.last) EXPECT_TRUE(at::equal(values, two.last.at(name))) << name;
+  kind.change = unclipped;
+  for (const Layout& layout : sections) expect_bits_of_one_section(layout, kind);
+  const Layout two{4, 1, 1, Strategy::full_shard, 2, 2};
+  for (const auto change : {+[](Experiment& e) { e.parallel.precision = Precision::bf16; },
+                            +[](Experiment& e) { e.parallel.activation_checkpointing = 1; },
+                            +[](Experiment& e) { e.optimizer.kind = OptimizerKind::muon; }}) {
+    kind.change = [&](Experiment& e) { unclipped(e), change(e); };
+    expect_bits_of_one_section(two, kind);
+  }
+  const Dora dora;
+  kind.adapter = &dora;
+  kind.change = unclipped;
+  expect_bits_of_one_section(two, kind);
 }
 
 TEST(PipelineTraining, RecomputesAndOffloads) {
