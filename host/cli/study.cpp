@@ -19,9 +19,9 @@
 #include "report/table.hpp"
 #include "study/evaluations.hpp"
 #include "study/figures.hpp"
-#include "study/plan_rows.hpp"
 #include "study/study_plan.hpp"
 #include "study/study_report.hpp"
+#include "study/study_rows.hpp"
 
 namespace wmtp {
 namespace {
@@ -187,13 +187,18 @@ class LoadedStudy {
   std::vector<double> operations_per_step_;  ///< by member; empty until runs have ended
 };
 
-void write_report(const Options& options, const Study& stated, const StudyResults& results) {
+/// `database`: keeps the report for the page; "": none does.
+void write_report(const Options& options, const Study& stated, const StudyResults& results,
+                  const std::filesystem::path& database) {
   const Study study = stopped_study(stated, results);
   const StudyAnalysis analysis = analyse(study, results);
   std::ostringstream markdown, csv;
   print_markdown(markdown, study, results, analysis);
   print_table(csv, analysis_table(study, analysis), TableFormat::csv);
-  const std::string json = report_json(study, results, analysis).dump(1) + "\n";
+  const OrderedJson report = report_json(study, results, analysis);
+  const std::string json = report.dump(1) + "\n", curves = curves_svg(study, results),
+                    differences = differences_svg(study, analysis);
+  if (!database.empty()) store_report(database, report, curves, differences);
   std::cout << (options.json ? json : options.csv ? csv.str() : markdown.str());
   if (options.output.empty()) return;
   const std::filesystem::path folder = options.output;
@@ -201,8 +206,8 @@ void write_report(const Options& options, const Study& stated, const StudyResult
   const std::pair<const char*, std::string> files[] = {{".md", markdown.str()},
                                                        {".csv", csv.str()},
                                                        {".json", json},
-                                                       {"-curves.svg", curves_svg(study, results)},
-                                                       {"-differences.svg", differences_svg(study, analysis)}};
+                                                       {"-curves.svg", curves},
+                                                       {"-differences.svg", differences}};
   for (const auto& [ending, text] : files) write_file_durably(folder / (study.name + ending), text);
   log_info("wrote " + study.name + ".md, .csv, .json, -curves.svg and -differences.svg to " + folder.string());
 }
@@ -214,7 +219,7 @@ int report_results(const Options& options, const LoadedStudy& loaded) {
     log_warning(options.file + " is not the study of these results: " +
                 join_names(definition_changes(results.definition, loaded.definition())));
   try {
-    write_report(options, loaded.study(), results);
+    write_report(options, loaded.study(), results, {});
   } catch (const Json::exception& error) {  // a file may contain anything as its plan
     throw Error(ExitStatus::data, options.results.front() + ": its \"plan\" is not as `wmtp-host study FILE --json` " +
                                       "writes it: " + error.what());
@@ -245,7 +250,7 @@ int study(const Options& options, const GlobalOptions& globals) {
     StudyResults results{study_hash(loaded.definition()), loaded.definition(), {}, {}};
     results.plan = begin_study(loaded.database(), loaded.study().name, loaded.definition());
     const int code = loaded.train(options.jobs, results);
-    write_report(options, loaded.study(), results);
+    write_report(options, loaded.study(), results, loaded.database());
     return code;
   } catch (const Interrupted&) {
     log_info("the study is not complete; the same command continues it");

@@ -1,4 +1,4 @@
-#include "study/plan_rows.hpp"
+#include "study/study_rows.hpp"
 
 #include "base/text.hpp"
 #include "log/log_reader.hpp"
@@ -8,7 +8,7 @@
 namespace wmtp {
 namespace {
 
-std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string text_of(const auto& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 void insert(Database& log, const std::string& study, const Json& definition, const Json& estimate) {
   Statement(log, "INSERT INTO study_plans (study, hash, planned_at, definition, estimate) VALUES (?1, ?2, ?3, ?4, ?5)")
@@ -58,6 +58,17 @@ Json begin_study(const std::filesystem::path& database, const std::string& study
   }
   transaction.commit();
   return plan;
+}
+
+void store_report(const std::filesystem::path& database, OrderedJson report, const std::string& curves_svg,
+                  const std::string& differences_svg) {
+  report.erase("results");
+  Database log = open_log_for_writing(database);
+  Statement(log,
+            "INSERT OR REPLACE INTO study_reports (study, hash, made_ns, report, curves, differences) "
+            "VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
+      .run(report.at("study").get<std::string>(), report.at("hash").get<std::string>(), now_ns(), text_of(report),
+           curves_svg, differences_svg);
 }
 
 }  // namespace wmtp

@@ -1,4 +1,4 @@
-// What was planned of a study, as rows of the log, and how the study changed after its first run.
+// A study in the log: what was planned of it, how it changed after its first run, and what its runs show.
 #pragma once
 
 #include <filesystem>
@@ -20,5 +20,10 @@ std::string begun_at(const std::filesystem::path& database, const std::string& s
 /// definition that was begun: {"planned_at", "begun_at", "estimate", "changes": [how this definition differs from it]}.
 /// Error(storage).
 Json begin_study(const std::filesystem::path& database, const std::string& study, const Json& definition);
+
+/// Keeps `report` (report_json) without its results, and the figures, in place of what the log has of the study.
+/// Error(storage).
+void store_report(const std::filesystem::path& database, OrderedJson report, const std::string& curves_svg,
+                  const std::string& differences_svg);
 
 }  // namespace wmtp

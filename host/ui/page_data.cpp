@@ -33,6 +33,10 @@ constexpr const char* newest_events = R"sql(
     WHERE l.run_id = ?1 AND e.rowid > ?2 ORDER BY e.rowid DESC LIMIT 2000)
   ORDER BY row)sql";
 
+constexpr const char* study_reports = R"sql(
+  SELECT study, made_ns / 1e9 AS made, report, curves, differences FROM study_reports
+  WHERE length(report) + length(curves) + length(differences) < 16777216 ORDER BY made_ns DESC, study LIMIT 100)sql";
+
 constexpr const char* one_run = R"sql(
   SELECT v.*, c.command, r.experiment_toml, r.resolved_toml FROM v_runs AS v JOIN runs AS r ON r.id = v.id
   LEFT JOIN run_commands AS c ON c.run_id = v.id WHERE v.id = ?1)sql";
@@ -462,6 +466,11 @@ OrderedJson PageData::events_after(int64_t row, const std::vector<int64_t>& runs
 OrderedJson PageData::events(const std::vector<int64_t>& runs) {
   const auto lock = locked();
   return events_after(0, runs);
+}
+
+OrderedJson PageData::studies() {
+  const auto lock = locked();
+  return {{"studies", objects_of(log_->query(study_reports))}};
 }
 
 OrderedJson PageData::sampled(int64_t run) {

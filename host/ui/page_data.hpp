@@ -75,6 +75,9 @@ class PageData {
   OrderedJson memory(int64_t run);
   /// At most 2,000 per run, the newest ones, in ascending order.
   OrderedJson events(const std::vector<int64_t>& runs);
+  /// What `wmtp-host study` last found, newest first, at most 100: study, made (seconds since 1970), report (JSON as
+  /// text, which the page parses: a log may contain anything), curves and differences (SVG).
+  OrderedJson studies();
   /// Steps, sequences and heads of the run's samples.
   OrderedJson sampled(int64_t run);
   /// The tokens of one sequence at one step, as columns.

@@ -110,6 +110,7 @@ const std::map<std::string, Route>& routes() {
       {"/api/params", [](PageData& data, const Parameters& given) { return json(data.params(given.runs())); }},
       {"/api/events", [](PageData& data, const Parameters& given) { return json(data.events(given.runs())); }},
       {"/api/memory", [](PageData& data, const Parameters& given) { return json(data.memory(given.integer("run"))); }},
+      {"/api/studies", [](PageData& data, const Parameters&) { return json(data.studies()); }},
       {"/api/sampled",
        [](PageData& data, const Parameters& given) { return json(data.sampled(given.integer("run"))); }},
       {"/api/tokens",

@@ -72,6 +72,11 @@ def test_a_study_trains_its_members_and_compares_them_seed_by_seed(place):
     for name in ("small.md", "small.json", "small-curves.svg", "small-differences.svg"):
         assert (place.folder / "report" / name).stat().st_size > 0, name
 
+    (kept,) = place.log.query("SELECT report, curves, differences FROM study_reports WHERE study = 'small'")
+    assert json.loads(kept["report"])["analysis"] == json.loads((place.folder / "report/small.json").read_text())[
+        "analysis"]
+    assert kept["curves"] == (place.folder / "report/small-curves.svg").read_text()
+
     typo = place.host("plan", write(place, STUDY.replace("valid/ce_head_1", "valid/ce_haed_1")))
     assert "no run of the log has the metric \"valid/ce_haed_1\"; did you mean valid/ce_head_1?" in typo.err
     study = write(place)

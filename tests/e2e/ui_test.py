@@ -751,6 +751,36 @@ def look_at_calibration(browser):
 
 
 @with_browser
+def test_what_studies_found_is_a_tab_with_figures_and_tables(log, tmp_path, browse):
+    row = {"member": "rho-1", "metric": "valid/loss", "role": "primary", "budget": "the end", "seeds": 2, "mean": 6.25,
+           "deviation": 0.01, "difference": -0.125, "low": -0.2, "high": -0.05, "p": 0.01, "corrected_p": 0.02,
+           "effect": -1.5, "could_show": 0.1, "verdict": "better"}
+    definition = {"metric": "valid/loss", "better": "lower", "seeds": [11, 12], "control": "baseline"}
+    plan = {"planned_at": "2026-11-28T10:00:00Z", "begun_at": "2026-11-28T10:01:00Z", "estimate": {"hours": 1},
+            "changes": [f"seeds: {HOSTILE}"]}
+    report = json.dumps({"study": "trial", "definition": definition, "plan": plan,
+                         "analysis": [{**row, "member": "baseline", "verdict": "control", "diverged": 1}, row]})
+    svg = "<svg xmlns='http://www.w3.org/2000/svg' width='300' height='40'><script>console.error('ran')</script></svg>"
+    for made, (study, text) in enumerate([("trial", report), ("broken", "{"), ("empty", "{}")]):
+        log.execute("INSERT INTO study_reports VALUES (?, 'ab', ?, ?, ?, ?)", study, 10**18 - made, text, svg, svg)
+    with Served(tmp_path) as page, browse(f"{page.address}#tab=studies") as browser:
+        browser.wait_for("document.querySelectorAll('.study').length === 3")
+        assert browser.ask("[...document.querySelectorAll('.study h2')].map((one) => one.textContent)") == [
+            "trial", "broken", "empty"]
+        cells = browser.ask("[...document.querySelectorAll('.study tbody tr')].map((line) => line.innerText)")
+        assert [line.split("\t")[0] for line in cells] == ["baseline", "rho-1"]
+        assert cells[1].split("\t")[4] == "-0.1250" and cells[1].endswith("better")
+        assert cells[0].endswith("control; diverged in 1 seed")
+        browser.wait_for("[...document.querySelectorAll('.study img')].every((one) => one.naturalWidth === 300)")
+        assert browser.ask("document.querySelectorAll('.study img').length") == 2
+        text = browser.ask("document.querySelector('.study').innerText")
+        assert "valid/loss decides (lower is better); seeds 11, 12" in text and "planned 2026-11-28T10:00:00Z" in text
+        assert HOSTILE.replace("\u2028", "") in text.replace("\u2028", "").replace("\n", "")
+        assert browser.ask("document.querySelectorAll('.study .empty').length") == 2
+        sound(browser, page.address)
+
+
+@with_browser
 def test_a_critics_calibration_is_a_reliability_diagram(log, tmp_path, browse):
     """Of the newest validation: bin 4 was filled only before."""
     for step, bins in ((10, {4: (8, 0.45, 0.5)}), (20, {2: (16, 0.25, 0.5), 7: (4, 0.75, 1.0)})):
@@ -863,16 +893,16 @@ def test_a_thousand_runs_are_answered_in_time(tmp_path):
 def test_the_page_can_be_used_by_keyboard_and_on_a_narrow_window(log, tmp_path, browse):
     with Served(tmp_path) as served, browse(served.address) as browser:
         browser.resize(380, 700)
-        for tab in ("curves", "parameters", "differences", "run", "memory", "tokens", "events"):
+        for tab in ("curves", "parameters", "differences", "run", "memory", "heads", "tokens", "events", "studies"):
             browser.ask(f"byId('tab-{tab}').click()")
             time.sleep(0.2)
             assert browser.ask("document.documentElement.scrollWidth <= innerWidth"), tab
-        browser.ask("byId('tab-events').focus()")
+        browser.ask("byId('tab-studies').focus()")
         for kind in ("rawKeyDown", "keyUp"):
             browser.call("Input.dispatchKeyEvent", type=kind, key="ArrowRight", code="ArrowRight",
                          windowsVirtualKeyCode=39)
         assert browser.ask("document.activeElement.id") == "tab-curves"
-        assert browser.ask("!byId('curves').hidden && byId('events').hidden")
+        assert browser.ask("!byId('curves').hidden && byId('studies').hidden")
         sound(browser, served.address)
 
 

@@ -117,7 +117,8 @@ async function start() {
   makeTabs();
   byId("theme").addEventListener("click", toggleTheme);
   byId("copy-link").addEventListener("click", copyLink);
-  for (const part of [RunTable, Curves, Parameters, Differences, RunPage, Memory, Heads, Tokens, Events]) part.start();
+  for (const part of [RunTable, Curves, Parameters, Differences, RunPage, Memory, Heads, Tokens, Events, Studies])
+    part.start();
   showTab();
   try {
     await loadRuns();

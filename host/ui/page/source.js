@@ -43,6 +43,7 @@ class LiveSource {
   params(runs) { return this.ask("params", { runs: runs.join(",") }); }
   events(runs) { return this.ask("events", { runs: runs.join(",") }); }
   memory(run) { return this.ask("memory", { run }); }
+  studies() { return this.ask("studies"); }
   sampled(run) { return this.ask("sampled", { run }); }
   tokens(run, step, sequence) { return this.ask("tokens", { run, step, sequence }); }
 

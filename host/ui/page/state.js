@@ -32,7 +32,8 @@ const state = {
 
 const CHOSEN_AT_FIRST = 5;
 const TABS = [["curves", "Curves"], ["parameters", "Parameters"], ["differences", "Differences"], ["run", "Run"],
-              ["memory", "Memory"], ["heads", "Heads"], ["tokens", "Tokens"], ["events", "Events"]];
+              ["memory", "Memory"], ["heads", "Heads"], ["tokens", "Tokens"], ["events", "Events"],
+              ...(source.live ? [["studies", "Studies"]] : [])];  // a report has only its runs
 const AXES = ["step", "time", "tokens"];
 
 const listeners = [];

@@ -1,4 +1,4 @@
-#include "study/plan_rows.hpp"
+#include "study/study_rows.hpp"
 
 #include <gtest/gtest.h>
 
@@ -33,6 +33,17 @@ TEST_F(StudyPlans, OfOtherStudiesDoNotCount) {
   EXPECT_TRUE(begun["estimate"].empty()) << "begun without a plan";
   EXPECT_TRUE(begun["changes"].empty());
   EXPECT_EQ(integer("SELECT count(*) FROM study_plans"), 2);
+}
+
+TEST_F(StudyPlans, AReportReplacesTheOneBefore) {
+  const OrderedJson report{{"study", "trial"}, {"hash", "5e"}, {"results", {1, 2}}, {"analysis", {3}}};
+  store_report(file_, report, "<svg>1</svg>", "<svg>2</svg>");
+  EXPECT_EQ(integer("SELECT count(*) FROM study_reports WHERE json_extract(report, '$.results') IS NULL AND "
+                    "json_extract(report, '$.analysis[0]') = 3 AND curves = '<svg>1</svg>' AND made_ns > 0"),
+            1);
+  store_report(file_, report, "<svg>3</svg>", "<svg>2</svg>");
+  EXPECT_EQ(integer("SELECT count(*) FROM study_reports WHERE curves = '<svg>3</svg>'"), 1);
+  EXPECT_EQ(integer("SELECT count(*) FROM study_reports"), 1);
 }
 
 }  // namespace
