@@ -49,7 +49,10 @@ class Planner {
       member.seconds = seconds_of(i);
       ExperimentHashes hashes(catalog, members.database);
       for (const RunPlan& stage : plan_stages(members.jobs[i].experiment, hashes, ResumeRule()))
-        if (stage.reused_run == 0) member.stages.push_back(stage.file);
+        if (stage.reused_run == 0) {
+          member.stages.push_back(stage.file);
+          add_stage(stage, members.jobs[i], catalog, plan.stages);
+        }
       if (i != study_.control) add_smallest(i, member);
     }
     scale_seconds(plan, members, catalog);
@@ -60,6 +63,15 @@ class Planner {
   int64_t runs_of(size_t member) const {
     const auto tried = int64_t(tuned_choices(study_, member).size() * study_.tuning.seeds.size());
     return int64_t(study_.seeds.size()) + (study_.members[member].tuned.empty() ? 0 : tried);
+  }
+
+  static void add_stage(const RunPlan& stage, Job job, const Catalog& catalog, std::vector<StagePlan>& all) {
+    if (std::ranges::find(all, stage.config_hash, &StagePlan::config_hash) != all.end()) return;
+    const Experiment* experiment = &job.experiment;
+    for (const std::string& table : stage.path) experiment = experiment->stage(table);
+    const Experiment own = *experiment;
+    job.experiment = own;
+    all.push_back({stage.file, stage.config_hash, member_cost(job, catalog), std::nullopt});
   }
 
   std::optional<double> seconds_of(size_t member) const {
@@ -80,7 +92,8 @@ class Planner {
     return most;
   }
 
-  /// A member that never ran takes as long for an operation as the others, or else as the newest run of the log.
+  /// A member that never ran, and a stage, take as long for an operation as the others, or else as the newest run of the
+  /// log.
   void scale_seconds(StudyPlan& plan, const LoadedMembers& members, const Catalog& catalog) const {
     double seconds = 0, operations = 0;
     for (const MemberPlan& member : plan.members)
@@ -88,15 +101,19 @@ class Planner {
         seconds += *member.seconds;
         operations += member.cost.operations_per_step * double(*member.cost.steps);
       }
+    const auto scaled = [&](const MemberCost& cost, const Job& job) -> std::optional<double> {
+      if (!cost.steps) return std::nullopt;
+      const double rate = operations > 0 ? operations / seconds : double(cost.ranks) * rate_of_newest_run(job, catalog);
+      if (rate == 0) return std::nullopt;
+      return cost.operations_per_step * double(*cost.steps) / rate;
+    };
     for (size_t i = 0; i < plan.members.size(); ++i) {
       MemberPlan& member = plan.members[i];
-      if (member.seconds || !member.cost.steps) continue;
-      const double rate = operations > 0 ? operations / seconds
-                                         : double(member.cost.ranks) * rate_of_newest_run(members.jobs[i], catalog);
-      if (rate == 0) continue;
-      member.seconds = member.cost.operations_per_step * double(*member.cost.steps) / rate;
+      if (member.seconds) continue;
+      member.seconds = scaled(member.cost, members.jobs[i]);
       member.seconds_are_scaled = true;
     }
+    for (StagePlan& stage : plan.stages) stage.seconds = scaled(stage.cost, members.jobs[study_.control]);
   }
 
   /// Operations per second of a rank; 0: unknown.
@@ -150,6 +167,10 @@ std::optional<double> hours(const StudyPlan& plan) {
   for (const MemberPlan& member : plan.members) {
     if (!member.seconds) return std::nullopt;
     seconds += *member.seconds * double(member.runs - member.runs_in_log);
+  }
+  for (const StagePlan& stage : plan.stages) {
+    if (!stage.seconds) return std::nullopt;
+    seconds += *stage.seconds;
   }
   return seconds / 3600;
 }
@@ -220,15 +241,17 @@ void print_plan(std::ostream& out, const Study& study, const StudyPlan& plan) {
   for (const MemberPlan& member : plan.members) {
     runs += member.runs - member.runs_in_log;
     bytes = std::max(bytes, member.cost.bytes_per_rank * member.cost.ranks);
-    for (const std::string& stage : member.stages)
-      if (std::ranges::find(stages, stage) == stages.end()) stages.push_back(stage);
+  }
+  for (const StagePlan& stage : plan.stages) {
+    stages.push_back(stage.file + (stage.seconds ? printed(" (about %.0f s)", *stage.seconds) : std::string()));
+    bytes = std::max(bytes, stage.cost.bytes_per_rank * stage.cost.ranks);
   }
   const auto all = hours(plan);
   out << '\n'
-      << counted(runs, "run") << " to train, one after another: "
+      << counted(runs, "run") << " to train" << (stages.empty() ? "" : ", and once " + join_names(stages))
+      << ", one after another: "
       << (all ? printed("%.2g hours", *all) : std::string("hours unknown, as the log has no run to measure"))
       << "; at most " << human_bytes(bytes) << " of tensors in each of --jobs\n";
-  if (!stages.empty()) out << "besides, once: " << join_names(stages) << '\n';
   print_differences(out, study, plan);
 }
 
@@ -250,7 +273,15 @@ Json plan_json(const Study& study, const StudyPlan& plan) {
                                       {"smallest_difference", member.smallest},
                                       {"smallest_difference_by_holm", member.first_smallest}};
   }
-  return {{"hours", hours(plan)}, {"memory_bytes", bytes}, {"members", members}};
+  Json stages = Json::array();
+  for (const StagePlan& stage : plan.stages) {
+    bytes = std::max(bytes, stage.cost.bytes_per_rank * stage.cost.ranks);
+    stages.push_back({{"file", stage.file},
+                      {"seconds", stage.seconds},
+                      {"steps", stage.cost.steps},
+                      {"operations_per_step", stage.cost.operations_per_step}});
+  }
+  return {{"hours", hours(plan)}, {"memory_bytes", bytes}, {"members", members}, {"stages", stages}};
 }
 
 }  // namespace wmtp

@@ -32,15 +32,23 @@ struct MemberPlan {
   int64_t runs_in_log = 0;               ///< of the study's own seeds
   std::optional<double> seconds;         ///< of one run
   bool seconds_are_scaled = false;       ///< from other runs, by operations
-  std::vector<std::string> stages;       ///< that the log lacks and the first run trains
+  std::vector<std::string> stages;       ///< files of those that the log lacks
   std::vector<int64_t> paired_seeds;     ///< in the log, of this member and the control
   std::optional<double> deviation;       ///< of their differences from the control, if there are two
   std::optional<double> smallest;        ///< the difference that the study's seeds show with a power of 80%
   std::optional<double> first_smallest;  ///< the same where it has to pass Holm's first test
 };
 
+/// A stage that the log lacks: the first run that needs it trains it, for all runs.
+struct StagePlan {
+  std::string file, config_hash;
+  MemberCost cost;
+  std::optional<double> seconds;  ///< from other runs, by operations
+};
+
 struct StudyPlan {
   std::vector<MemberPlan> members;
+  std::vector<StagePlan> stages;
 };
 
 /// Reads the log and plans a step of each member. Errors as of plan_experiment.

@@ -170,6 +170,28 @@ def test_the_plan_says_what_seeds_can_show_and_is_kept(place):
     assert len(place.log.query("SELECT * FROM study_plans")) == 2
 
 
+def test_a_plan_counts_what_the_stages_take_that_the_log_lacks(place):
+    text = STUDY.replace('pipeline = {plugin = "random", keep = 0.5}',
+                         'pipeline = {plugin = "rho1"}\nreference.experiment = "reference.toml"')
+    study = write(place, text, steps=20)
+    place.write(experiment(name="reference", **{**CHANGES, "train__steps": 40}), "reference.toml")
+    plan = place.host("plan", study)
+    assert "4 runs to train, and once reference.toml, one after another: hours unknown" in plan.out
+    place.host("study", study, "--pilot", timeout=120)
+    place.write(experiment(name="reference", **{**CHANGES, "train__steps": 60}), "reference.toml")
+    plan = json.loads(place.host("plan", study, "--json").out)
+    (stage,) = plan["stages"]
+    plain = plan["members"]["plain"]
+    assert stage["file"] == "reference.toml" and stage["steps"] == 60
+    assert stage["operations_per_step"] == pytest.approx(plain["operations_per_step"])
+    assert stage["seconds"] > 0
+    runs = sum(one["seconds"] * (one["runs"] - one["runs_in_log"]) for one in plan["members"].values())
+    assert plan["hours"] == pytest.approx((runs + stage["seconds"]) / 3600)
+    assert re.search(r"to train, and once reference.toml \(about \d+ s\), one after", place.host("plan", study).out)
+    place.host("study", study, timeout=120)
+    assert json.loads(place.host("plan", study, "--json").out)["stages"] == []
+
+
 def test_a_study_ends_at_a_stop_where_all_is_decided(place):
     text = STUDY.replace("seeds = [5, 6]", "seeds = [5, 6, 7, 8]\nstop_at = [3]").replace(
         'pipeline = {plugin = "random", keep = 0.5}', "optimizer.lr = 1e-9").replace('seconds = ["shortest"]', "")
