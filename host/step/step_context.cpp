@@ -84,7 +84,8 @@ const Tensor& StepContext::policy_signal(Signal signal) const {
   return signal == Signal::policy_loss      ? policy.losses
          : signal == Signal::policy_entropy ? policy.entropies
          : signal == Signal::policy_rank    ? policy.ranks
-                                            : policy.margins;
+         : signal == Signal::policy_margin  ? policy.margins
+                                            : policy.top_masses;
 }
 
 Tensor StepContext::signal(Signal signal) const {
@@ -137,7 +138,8 @@ void StepContext::enter(WeighContext weigh_context) {
   weigh_context_ = std::move(weigh_context);
   given_.clear();
   given_.add("valid()", weigh_context_.valid);
-  for (const Signal signal : {Signal::policy_loss, Signal::policy_entropy, Signal::policy_rank, Signal::policy_margin})
+  for (const Signal signal : {Signal::policy_loss, Signal::policy_entropy, Signal::policy_rank, Signal::policy_margin,
+                              Signal::policy_top_mass})
     given_.add(to_text(signal), policy_signal(signal));
   if (weigh_context_.when == When::token) return;  // a TokenStep has copies of the rest
   const Batch& batch = micro_.batch;

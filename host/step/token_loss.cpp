@@ -240,7 +240,8 @@ Scores TokenLoss::by_source(Scores scores, const HeadRows& rows) const {
 ScoreRequest TokenLoss::request() const {
   return {.entropies = pipeline_.reads(Signal::policy_entropy),
           .ranks = pipeline_.reads(Signal::policy_rank),
-          .margins = pipeline_.reads(Signal::policy_margin)};
+          .margins = pipeline_.reads(Signal::policy_margin),
+          .top_k = pipeline_.reads(Signal::policy_top_mass) ? pipeline_.needs.top_k : 0};
 }
 
 Tensor TokenLoss::valid_of_all_heads(const StepContext& step) const {

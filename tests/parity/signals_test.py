@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 from equal_runs import PLAIN_LAYOUTS, expect_case_equal, expect_layouts_equal
-from experiment import ONE_RANK
+from experiment import ONE_RANK, VOCAB
 from paths import cases
 from reference import Recipe
 from start import POLICY, READER, changes_for, train_reference
 
-ALL_SIGNALS = "data_weight * (1 + (rank < 9)) / (1 + exp(-margin))"
+ALL_SIGNALS = "data_weight * (1 + (rank < 9)) / (1 + exp(-margin)) * (2 - top_mass(4))"
 
 
 def of(weight, data="weighted", shape=READER, normalize="tokens"):
@@ -25,10 +25,12 @@ CASES = {
     "weights-of-places": of("data_weight * ce * position"),
     "ranks": of("(rank < 9) / (1 + exp(-margin))", "windows", POLICY),
     "weights-of-ranks": of(ALL_SIGNALS),
+    "top-mass": of("1 - top_mass(5)", "windows", POLICY, normalize="weights"),
+    "top-mass-selected": of("(1 - top_mass(5) > 0.4) * ce", "windows", POLICY),
     "answers": of("correct * (1 - pass_rate) + bytes / 2"),
     "answers-packed": of("correct * (1 - pass_rate) + bytes / 2", "weighted-packed"),
 }
-SHORT = ["weights", "weights-packed", "ranks", "answers-packed"]
+SHORT = ["weights", "weights-packed", "ranks", "top-mass", "answers-packed"]
 
 
 @pytest.mark.soak
@@ -87,3 +89,8 @@ def test_data_without_the_signal_is_refused(place, kind, weight, message):
     if kind == "random":
         changes |= {"data__file": None, "data__dtype": None, "data__order": None}
     place.refuse(2, message, **changes)
+
+
+def test_the_mass_of_more_tokens_than_there_are_is_refused(place):
+    place.refuse(2, f"pipeline \"formula\" reads the probability of the 900 likeliest tokens of a vocabulary of {VOCAB}",
+                 pipeline__plugin="formula", pipeline__weight="1 - top_mass(900)")

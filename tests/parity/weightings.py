@@ -53,6 +53,9 @@ class Head:
         targets = self.at_target(self.batch.tokens).unsqueeze(2)
         return self.logits.scatter(2, targets, -math.inf).topk(place).values[..., -1]
 
+    def top_mass(self, count):
+        return torch.softmax(self.logits, 2).topk(count).values.sum(2)
+
     def of_rows(self, values):
         """[B] -> [B, S - k]"""
         return values.unsqueeze(1).expand_as(self.ce)
@@ -137,9 +140,11 @@ FORMULAS = {
                                                  * torch.arange(head.ce.shape[1])),
     "(rank < 9) / (1 + exp(-margin))": lambda head: (head.above(head.logit() - head.other(9), torch.tensor(0.0))
                                                      * torch.sigmoid(head.logit() - head.other(1))),
-    "data_weight * (1 + (rank < 9)) / (1 + exp(-margin))": lambda head: (
+    "1 - top_mass(5)": lambda head: 1 - head.top_mass(5),
+    "(1 - top_mass(5) > 0.4) * ce": lambda head: head.above(1 - head.top_mass(5), torch.tensor(0.4)) * head.ce,
+    "data_weight * (1 + (rank < 9)) / (1 + exp(-margin)) * (2 - top_mass(4))": lambda head: (
         head.at_target(head.batch.weight) * torch.sigmoid(head.logit() - head.other(1))
-        * (1 + head.above(head.logit() - head.other(9), torch.tensor(0.0)).float())),
+        * (1 + head.above(head.logit() - head.other(9), torch.tensor(0.0)).float()) * (2 - head.top_mass(4))),
     "correct * (1 - pass_rate) + bytes / 2": lambda head: (
         head.of_rows(head.batch.correct * (1 - head.batch.pass_rate))
         + (head.at_target(head.batch.tokens) < 256).float() / 2),

@@ -49,6 +49,7 @@ class Rules : RuleChecker {
     for (const auto& [table, frozen] : frozen_tables(e_)) frozen_model(table, needs);
     reference_heads();
     if (needs && needs->pairs) pairs();
+    if (needs && needs->top_k > 0) top_k(*needs);
     if (needs && bound_.all_valid({"data", "data.kind"})) signals_of_data(*needs);
     if (needs && e_.data.packing && bound_.all_valid({"data.packing"})) packing(*needs);
   }
@@ -512,6 +513,15 @@ class Rules : RuleChecker {
       refuse("train.batch_size", "found batch_size " + number(e_.train.batch_size) +
                                      ", wanted an even number, because " + title() + " needs pairs of answers");
     }
+  }
+
+  void top_k(const PluginNeeds& needs) {
+    const int64_t ids = e_.model.vocab_size;
+    if (!bound_.all_valid({"model", "model.vocab_size"}) || ids == 0 || needs.top_k <= ids) return;
+    refuse("pipeline.plugin",
+           title() + " reads the probability of the " + number(needs.top_k) + " likeliest tokens of a vocabulary of " +
+               number(ids),
+           "choose fewer");
   }
 
   /// A packed sequence has several answers, but one row of values and one answer to judge.

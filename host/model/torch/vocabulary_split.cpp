@@ -33,6 +33,10 @@ ScoredLogits VocabularySplit::scored(const Tensor& logits, const Tensor& columns
     if (request.ranks) larger = send(count_larger(logits, ranks_.all_gather(here).amax(0)));
     if (request.margins) of_target = send(here), other = send(largest_others(logits, columns, Columns::piece));
   }
+  const auto largest = int64_t(sent.size());
+  if (request.top_k > 0)
+    for (const Tensor& one : largest_logits(logits, request.top_k).unbind(1)) sent.push_back(one);
+  const int64_t num_largest = int64_t(sent.size()) - largest;
   const Tensor by_rank = at::stack(sent).view({int64_t(sent.size()), ranks(), -1}).transpose(0, 1).contiguous();
   const int64_t m = targets.size(0);
   const Tensor received = ranks_.all_to_all(by_rank).narrow(2, 0, m).to(at::kDouble);  // [T, parts, m]
@@ -54,6 +58,10 @@ ScoredLogits VocabularySplit::scored(const Tensor& logits, const Tensor& columns
   }
   if (request.ranks) result.scores.ranks = of_ranks(larger).sum(0).to(at::kFloat);
   if (request.margins) result.scores.margins = (of_ranks(of_target).amax(0) - of_ranks(other).amax(0)).to(at::kFloat);
+  if (request.top_k > 0) {
+    const Tensor of_all = received.narrow(1, largest, num_largest).flatten(0, 1).transpose(0, 1);
+    result.scores.top_masses = mass_of(largest_logits(of_all, request.top_k), all.to(at::kFloat));
+  }
   return result;
 }
 

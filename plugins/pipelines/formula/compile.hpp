@@ -16,7 +16,7 @@ namespace formula {
 
 /// Throws BadOption("weight", message, byte) if the text is wrong: a syntax error, an unknown name (with the nearest
 /// one), a function with a wrong number of arguments, a quantile whose argument does not differ from token to token or
-/// whose q is not a constant, a constant that is not finite, a division by a constant zero, or a negative constant
+/// whose q is not a constant, a top_mass whose k is not one whole number, a constant that is not finite, a division by a constant zero, or a negative constant
 /// weight.
 Program compile(const std::string& text);
 

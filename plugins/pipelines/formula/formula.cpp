@@ -7,7 +7,7 @@
 //   rank      number of tokens likelier than the token   progress  0 at the run's first step, 1 at its last
 //   margin    its log p minus that of the best other     bytes     length of its text
 //   reference_entropy  of the reference's prediction     correct, pass_rate  of its record's answer, and of the problem
-//   data_weight        of the record's weights
+//   data_weight        of the record's weights          top_mass(k)  probability of the k likeliest tokens
 //   + - * / ^ < > <= >= (1 or 0)  min max clamp exp log  quantile(x, q) over the head's valid tokens on all ranks
 //
 // All are aligned by source position: the weight is that of the loss AT a source, so `value` has seen the tokens up to
@@ -32,7 +32,7 @@ class Formula : public wmtp::Weighting {
     program_.reset();
     o.text("weight", weight_,
            "over ce, ref, excess, entropy, rank, margin, reference_entropy, data_weight, bytes, correct, pass_rate, "
-           "value, position, head, uniform, progress with + - * / ^ < > <= >= min max clamp exp log quantile");
+           "value, position, head, uniform, progress with + - * / ^ < > <= >= min max clamp exp log quantile top_mass");
   }
 
   wmtp::Needs needs() const override {
@@ -40,6 +40,7 @@ class Formula : public wmtp::Weighting {
     wmtp::Needs needs{.when = when(program)};
     for (const auto& [name, signal] : formula::host_signals)
       if (is_read(program, name)) needs.reads.push_back(signal);
+    needs.top_k = program.top_k;
     if (program.reads[formula::value]) needs.values.push_back(ValueSignal::frozen());
     return needs;
   }
@@ -82,7 +83,7 @@ class Formula : public wmtp::Weighting {
   static When when(const formula::Program& program) {
     const auto& reads = program.reads;
     const bool of_policy = reads[formula::ce] || reads[formula::excess] || reads[formula::entropy] ||
-                           reads[formula::rank] || reads[formula::margin];
+                           reads[formula::rank] || reads[formula::margin] || reads[formula::top_mass];
     if (!of_policy) return When::before;
     const bool by_place = reads[formula::position] || reads[formula::value] || reads[formula::uniform];
     return by_place || program.has_quantile ? When::head : When::token;

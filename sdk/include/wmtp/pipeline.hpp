@@ -37,6 +37,7 @@ struct ValueHead {
 struct Needs {
   When when = When::before;
   std::vector<Signal> reads = {};
+  int64_t top_k = 0;  ///< number of tokens of Signal::policy_top_mass, at least 1 if it is read
   std::vector<ValueSignal> values = {};
   std::vector<ValueHead> heads = {};
   bool signed_weights = false;  ///< if false, a negative weight is an error

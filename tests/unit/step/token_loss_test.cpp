@@ -238,6 +238,22 @@ TEST_F(TokenLossTest, AWeightingReadsRanksAndMarginsAtEveryWhen) {
         micro);
 }
 
+TEST_F(TokenLossTest, AWeightingReadsTheMassOfTheLikeliestTokensAtEveryWhen) {
+  const MicroBatch micro = batch_of(with_padding, S, heads);
+  const int64_t all = experiment_.model.vocab_size;
+  for (const When when : after_losses)
+    for (const int64_t k : {int64_t{2}, all})
+      ask(std::make_unique<Weigh>(Needs{.when = when, .reads = {Signal::policy_top_mass}, .top_k = k},
+                                  [&](AnyStep step) {
+                                    const Tensor mass = step.get(Signal::policy_top_mass), valid = step.valid();
+                                    EXPECT_EQ(mass.sizes(), valid.sizes());
+                                    EXPECT_TRUE(at::equal(mass.gt(0), valid));
+                                    EXPECT_EQ(at::allclose(mass, valid.to(at::kFloat), 1e-5), k == all);
+                                    return Weights::by_source(mass);
+                                  }),
+          micro);
+}
+
 TEST_F(TokenLossTest, WithoutAValidTokenIsZeroAndStillReportsMetrics) {
   const MicroBatch micro = batch_of({{}, {{1, 2}, 2}, {}, {}}, S, heads);
   for (const When when : {When::before, When::token, When::head, When::all})

@@ -21,7 +21,7 @@ using test::on_ranks;
 using test::PlainStore;
 
 constexpr int64_t dim = 6, vocab = 12;
-constexpr ScoreRequest everything{true, true, true, true};
+constexpr ScoreRequest everything{true, true, true, true, /*top_k=*/5};  // more than a quarter of the ids
 
 struct Case {
   std::vector<int64_t> tokens;  ///< of each rank
@@ -104,6 +104,7 @@ class DividedVocabulary : public testing::TestWithParam<Case> {
     EXPECT_TRUE(at::equal(found.hits, part.of(wanted.hits)));
     EXPECT_TRUE(at::equal(found.ranks, part.of(wanted.ranks)));
     EXPECT_LE(distance(found.margins, part.of(wanted.margins)), 1e-6);
+    EXPECT_LE(distance(found.top_masses, part.of(wanted.top_masses)), 1e-6);
   }
   static void expect_like(const Tensor& d_hidden, const Alone& wanted, const Part& part) {
     EXPECT_LE(distance(d_hidden, part.of(wanted.d_hidden)), 1e-6);
