@@ -31,6 +31,7 @@ FakeStep five_tokens() {
   step.signals["policy.rank"] = row({0, 3, 1, 2, 0});
   step.signals["policy.margin"] = row({2, -3, -1, -2, 0});
   step.signals["policy.top_mass"] = row({0.5F, 0.75F, 1, 0.25F, 0});
+  step.signals["policy.agreement"] = row({1, 0, 1, 0, 0});
   step.signals["data.weight"] = row({1, 0, 0.5F, 2, 0});
   step.signals["data.bytes"] = row({1, 4, 2, 0, 0});
   step.signals["data.correct"] = row({1, 1, 0, 0, 0});
@@ -106,6 +107,7 @@ TEST(Formula, ReadsAllThatItNames) {
   expect_weights("margin + ce + 2", {5, 1, 4, 4});
   expect_weights("1 - top_mass(5)", {0.5, 0.25, 0, 0.75});
   expect_weights("top_mass(2 + 1) * ce / top_mass(3)", {1, 2, 3, 4});
+  expect_weights("1 + agreement * ce", {2, 1, 4, 1});
   expect_weights("data_weight", {1, 0, 0.5, 2});
   expect_weights("bytes * ce", {1, 8, 6, 0});
   expect_weights("correct * (1 - pass_rate)", {0.75, 0.5, 0, 0});
@@ -140,7 +142,7 @@ TEST(Formula, LeavesWhatItReadsAsItWas) {
 
 TEST(Formula, IsAskedAsEarlyAsItsNamesAllow) {
   const auto when = [](const char* text) { return formula(text)->needs().when; };
-  for (const char* text : {"ce", "entropy ^ 2", "1 - top_mass(5)", "excess / head", "exp(ref - ce)"})
+  for (const char* text : {"ce", "entropy ^ 2", "1 - top_mass(5)", "agreement", "excess / head", "exp(ref - ce)"})
     EXPECT_EQ(when(text), When::token) << text;
   for (const char* text : {"ce > quantile(ce, 0.4)", "ce * uniform", "ce * position", "ce * value"})
     EXPECT_EQ(when(text), When::head) << text;
@@ -159,6 +161,7 @@ TEST(Formula, NeedsWhatItReadsAndNoMore) {
   EXPECT_EQ(reads("(1 - exp(-ce))^2"), "policy.loss ");
   EXPECT_EQ(reads("excess"), "policy.loss reference.loss ");
   EXPECT_EQ(reads("rank + margin"), "policy.rank policy.margin ");
+  EXPECT_EQ(reads("agreement"), "policy.agreement ");
   EXPECT_EQ(reads("top_mass(3) > 0.5"), "policy.top_mass ");
   EXPECT_EQ(formula("top_mass(3) > 0.5")->needs().top_k, 3);
   EXPECT_EQ(formula("ce")->needs().top_k, 0);

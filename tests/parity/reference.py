@@ -260,7 +260,7 @@ class Reference:
             valid, losses = self._targets(batch, k), token_losses(head, batch.tokens, k)
             with torch.no_grad():
                 if known is None:
-                    weights = weightings.of(self._view(step, batch, k, valid, losses, head, frozen),
+                    weights = weightings.of(self._view(step, batch, k, valid, losses, logits, frozen),
                                             self.recipe.pipeline, **self.recipe.options)
                 else:
                     weights = known[:, k:]
@@ -289,13 +289,14 @@ class Reference:
 
     def _view(self, step, batch, k, valid, losses, logits, frozen):
         length = losses.shape[1]
+        own, head_1 = logits[k - 1][:, :length].detach(), logits[0][:, k - 1:k - 1 + length].detach()
         ref = ref_entropy = None
         if frozen is not None:
             of_head = self._frozen_logits(frozen, k, length)
             ref, ref_entropy = token_losses(of_head, batch.tokens[:, k - 1:], 1), entropy_of(of_head)
         return weightings.Head(k, self.model.shape.future_tokens, step, self.recipe.steps, self.recipe.seed, batch,
-                               valid, losses.detach(), entropy_of(logits[:, :length]), ref, ref_entropy,
-                               logits[:, :length].detach(), self.memory, self.result.margins)
+                               valid, losses.detach(), entropy_of(own), ref, ref_entropy, own, head_1, self.memory,
+                               self.result.margins)
 
 
 def entropy_of(logits):

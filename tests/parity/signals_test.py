@@ -9,7 +9,7 @@ from paths import cases
 from reference import Recipe
 from start import POLICY, READER, changes_for, train_reference
 
-ALL_SIGNALS = "data_weight * (1 + (rank < 9)) / (1 + exp(-margin)) * (2 - top_mass(4))"
+ALL_SIGNALS = "data_weight * (1 + (rank < 9)) / (1 + exp(-margin)) * (2 - top_mass(4)) * (1 + agreement)"
 
 
 def of(weight, data="weighted", shape=READER, normalize="tokens"):
@@ -26,11 +26,15 @@ CASES = {
     "ranks": of("(rank < 9) / (1 + exp(-margin))", "windows", POLICY),
     "weights-of-ranks": of(ALL_SIGNALS),
     "top-mass": of("1 - top_mass(5)", "windows", POLICY, normalize="weights"),
+    "agreement": of("1 + agreement", "windows", POLICY),
+    "agreement-of-heads": of("(1 + agreement * 3) * (1 - exp(-ce))", normalize="weights"),
+    "agreement-packed": of("(1 + agreement * 3) * (1 - exp(-ce))", "weighted-packed"),
+    "agreement-of-places": of("agreement * position", "windows", POLICY),
     "top-mass-selected": of("(1 - top_mass(5) > 0.4) * ce", "windows", POLICY),
     "answers": of("correct * (1 - pass_rate) + bytes / 2"),
     "answers-packed": of("correct * (1 - pass_rate) + bytes / 2", "weighted-packed"),
 }
-SHORT = ["weights", "weights-packed", "ranks", "top-mass", "answers-packed"]
+SHORT = ["weights", "weights-packed", "ranks", "top-mass", "agreement", "agreement-packed", "answers-packed"]
 
 
 @pytest.mark.soak

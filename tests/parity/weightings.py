@@ -22,6 +22,7 @@ class Head:
     ref: torch.Tensor     # None without a reference
     ref_entropy: torch.Tensor
     logits: torch.Tensor  # [B, S - k, V]
+    head_1: torch.Tensor  # [B, S - k, V]: head 1's logits for the same targets
     memory: dict          # state of a weighting across micro-batches
     margins: list         # distance of the token nearest to each threshold: if too small, rounding decides
 
@@ -55,6 +56,12 @@ class Head:
 
     def top_mass(self, count):
         return torch.softmax(self.logits, 2).topk(count).values.sum(2)
+
+    def agreement(self):
+        for logits in (self.logits, self.head_1):
+            first, second = logits.topk(2).values.unbind(2)
+            self.margins.append((first - second)[self.valid].min().item())
+        return (self.logits.argmax(2) == self.head_1.argmax(2)).float()
 
     def of_rows(self, values):
         """[B] -> [B, S - k]"""
@@ -140,11 +147,14 @@ FORMULAS = {
                                                  * torch.arange(head.ce.shape[1])),
     "(rank < 9) / (1 + exp(-margin))": lambda head: (head.above(head.logit() - head.other(9), torch.tensor(0.0))
                                                      * torch.sigmoid(head.logit() - head.other(1))),
+    "1 + agreement": lambda head: 1 + head.agreement(),
+    "(1 + agreement * 3) * (1 - exp(-ce))": lambda head: (1 + head.agreement() * 3) * (1 - torch.exp(-head.ce)),
+    "agreement * position": lambda head: head.agreement() * torch.arange(head.ce.shape[1]),
     "1 - top_mass(5)": lambda head: 1 - head.top_mass(5),
     "(1 - top_mass(5) > 0.4) * ce": lambda head: head.above(1 - head.top_mass(5), torch.tensor(0.4)) * head.ce,
-    "data_weight * (1 + (rank < 9)) / (1 + exp(-margin)) * (2 - top_mass(4))": lambda head: (
+    "data_weight * (1 + (rank < 9)) / (1 + exp(-margin)) * (2 - top_mass(4)) * (1 + agreement)": lambda head: (
         head.at_target(head.batch.weight) * torch.sigmoid(head.logit() - head.other(1))
-        * (1 + head.above(head.logit() - head.other(9), torch.tensor(0.0)).float()) * (2 - head.top_mass(4))),
+        * (1 + head.above(head.logit() - head.other(9), torch.tensor(0.0)).float()) * (2 - head.top_mass(4)) * (1 + head.agreement())),
     "correct * (1 - pass_rate) + bytes / 2": lambda head: (
         head.of_rows(head.batch.correct * (1 - head.batch.pass_rate))
         + (head.at_target(head.batch.tokens) < 256).float() / 2),

@@ -34,6 +34,10 @@ at::Tensor rotated(const at::Tensor& x, const at::Tensor& table, float direction
 struct ScoreRequest {
   bool entropies = false, hits = false, ranks = false, margins = false;
   int64_t top_k = 0;  ///< number of tokens of Scores::top_masses; 0: not requested
+  bool likeliest = false;
+
+  /// Whether any of those by the order of all logits is requested.
+  bool reads_order() const { return ranks || margins || top_k > 0 || likeliest; }
 };
 
 /// For N tokens, each [N] fp32, without gradients; undefined if not requested.
@@ -44,9 +48,12 @@ struct Scores {
   at::Tensor ranks = {};       ///< number of logits larger than the target's
   at::Tensor margins = {};     ///< the target's logit minus the largest of the others
   at::Tensor top_masses = {};  ///< sum of the softmax over its `top_k` largest logits
+  at::Tensor likeliest = {};   ///< number of the largest logit, the first of equal ones
 
-  std::array<at::Tensor*, 6> parts() { return {&losses, &entropies, &hits, &ranks, &margins, &top_masses}; }
-  std::array<const at::Tensor*, 6> parts() const { return {&losses, &entropies, &hits, &ranks, &margins, &top_masses}; }
+  std::array<at::Tensor*, 7> parts() { return {&losses, &entropies, &hits, &ranks, &margins, &top_masses, &likeliest}; }
+  std::array<const at::Tensor*, 7> parts() const {
+    return {&losses, &entropies, &hits, &ranks, &margins, &top_masses, &likeliest};
+  }
 };
 Scores empty_scores(int64_t count, const at::TensorOptions& options, ScoreRequest request);
 
@@ -70,6 +77,8 @@ at::Tensor largest_others(at::Tensor logits, const at::Tensor& targets, Columns 
 at::Tensor largest_logits(const at::Tensor& logits, int64_t count);
 /// sum exp(largest - log_sum) of each row, at most 1: of `largest` [n,count] of logits with log_sum [n].
 at::Tensor mass_of(const at::Tensor& largest, const at::Tensor& log_sum);
+/// The column of the largest logit of each row, the first of equal ones, [n] fp32, which has all numbers up to 2^24.
+at::Tensor largest_column(const at::Tensor& logits);
 /// coefficient * (exp(logits - log_sum) - onehot(target)), in the logits' dtype; our kernels reuse their memory.
 at::Tensor cross_entropy_gradient(at::Tensor logits, const at::Tensor& targets, const at::Tensor& log_sum,
                                   const at::Tensor& coefficients, Columns columns = Columns::all);

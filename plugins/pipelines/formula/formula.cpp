@@ -7,7 +7,8 @@
 //   rank      number of tokens likelier than the token   progress  0 at the run's first step, 1 at its last
 //   margin    its log p minus that of the best other     bytes     length of its text
 //   reference_entropy  of the reference's prediction     correct, pass_rate  of its record's answer, and of the problem
-//   data_weight        of the record's weights          top_mass(k)  probability of the k likeliest tokens
+//   data_weight        of the record's weights           top_mass(k)  probability of the k likeliest tokens
+//   agreement          of its likeliest token with head 1's
 //   + - * / ^ < > <= >= (1 or 0)  min max clamp exp log  quantile(x, q) over the head's valid tokens on all ranks
 //
 // All are aligned by source position: the weight is that of the loss AT a source, so `value` has seen the tokens up to
@@ -30,9 +31,11 @@ class Formula : public wmtp::Weighting {
  public:
   void options(wmtp::Options& o) override {
     program_.reset();
-    o.text("weight", weight_,
-           "over ce, ref, excess, entropy, rank, margin, reference_entropy, data_weight, bytes, correct, pass_rate, "
-           "value, position, head, uniform, progress with + - * / ^ < > <= >= min max clamp exp log quantile top_mass");
+    o.text(
+        "weight", weight_,
+        "over ce, ref, excess, entropy, rank, margin, agreement, reference_entropy, data_weight, bytes, correct, "
+        "pass_rate, value, position, head, uniform, progress with + - * / ^ < > <= >= min max clamp exp log quantile "
+        "top_mass");
   }
 
   wmtp::Needs needs() const override {
@@ -83,7 +86,8 @@ class Formula : public wmtp::Weighting {
   static When when(const formula::Program& program) {
     const auto& reads = program.reads;
     const bool of_policy = reads[formula::ce] || reads[formula::excess] || reads[formula::entropy] ||
-                           reads[formula::rank] || reads[formula::margin] || reads[formula::top_mass];
+                           reads[formula::rank] || reads[formula::margin] || reads[formula::agreement] ||
+                           reads[formula::top_mass];
     if (!of_policy) return When::before;
     const bool by_place = reads[formula::position] || reads[formula::value] || reads[formula::uniform];
     return by_place || program.has_quantile ? When::head : When::token;

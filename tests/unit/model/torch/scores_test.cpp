@@ -16,7 +16,7 @@ using at::Tensor;
 using test::distance;
 using test::PlainStore;
 
-constexpr ScoreRequest everything{true, true, true, true, /*top_k=*/4};
+constexpr ScoreRequest everything{true, true, true, true, /*top_k=*/4, true};
 constexpr int64_t num_tokens = 23, dim = 6, vocab = 11;
 
 Scores in_double(const Tensor& logits, const Tensor& targets) {
@@ -28,7 +28,8 @@ Scores in_double(const Tensor& logits, const Tensor& targets) {
           of_target.eq(logits.amax(1)).to(at::kDouble),
           logits.gt(of_target.unsqueeze(1)).sum(1).to(at::kDouble),
           of_target.to(at::kDouble) - others.amax(1),
-          std::get<0>(log_p.exp().topk(std::min<int64_t>(everything.top_k, logits.size(1)))).sum(1)};
+          std::get<0>(log_p.exp().topk(std::min<int64_t>(everything.top_k, logits.size(1)))).sum(1),
+          logits.argmax(1).to(at::kDouble)};
 }
 
 void expect_near(const Scores& given, const Scores& expected, double tolerance) {
@@ -45,6 +46,8 @@ void expect_near(const Scores& given, const Scores& expected, double tolerance) 
   EXPECT_LT((given.margins - expected.margins).abs().max().item<double>(), 3 * tolerance);
   EXPECT_EQ(given.top_masses.scalar_type(), at::kFloat);
   EXPECT_LT((given.top_masses - expected.top_masses).abs().max().item<double>(), tolerance);
+  EXPECT_EQ(given.likeliest.scalar_type(), at::kFloat);
+  EXPECT_TRUE(at::equal(given.likeliest.to(at::kDouble), expected.likeliest));
 }
 
 struct Case {
@@ -92,6 +95,7 @@ TEST_P(ScoresOfTokens, AreTheSameInOnePass) {
   EXPECT_TRUE(at::equal(result.scores.ranks, alone.ranks));
   EXPECT_TRUE(at::equal(result.scores.margins, alone.margins));
   EXPECT_TRUE(at::equal(result.scores.top_masses, alone.top_masses));
+  EXPECT_TRUE(at::equal(result.scores.likeliest, alone.likeliest));
   EXPECT_TRUE(at::equal(at::cat(entropies), alone.entropies));
   EXPECT_TRUE(at::equal(at::cat(hits), alone.hits));
 }
@@ -101,7 +105,7 @@ TEST_P(ScoresOfTokens, AreUndefinedUnlessRequested) {
   const LinearCrossEntropy loss = make(store);
   const Scores none = loss.scores(hidden_, targets_);
   EXPECT_FALSE(none.entropies.defined() || none.hits.defined() || none.ranks.defined() || none.margins.defined() ||
-               none.top_masses.defined());
+               none.top_masses.defined() || none.likeliest.defined());
   const Scores hits = loss.scores(hidden_, targets_, {.hits = true});
   EXPECT_FALSE(hits.entropies.defined());
   EXPECT_TRUE(at::equal(hits.hits.to(at::kDouble), expected().hits));

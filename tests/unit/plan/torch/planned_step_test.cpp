@@ -278,13 +278,16 @@ TEST(MemoryPlan, MatchesAWeightingThatNeedsLossesFirst) {
 }
 
 TEST(MemoryPlan, MatchesAWeightingThatReadsTheOrderOfLogits) {
-  const auto read = [](AnyStep step) { return Weights::by_source(step.get(Signal::policy_top_mass) * step.valid()); };
+  const auto read = [](AnyStep step) {
+    return Weights::by_source(step.get(Signal::policy_top_mass) * step.get(Signal::policy_agreement));
+  };
   const Experiment e = small_experiment();
   for (const When when : {When::token, When::head, When::all})
     expect_planned(
         e,
         [&] {
-          return std::make_unique<Weigh>(Needs{.when = when, .reads = {Signal::policy_top_mass}, .top_k = 5}, read);
+          return std::make_unique<Weigh>(
+              Needs{.when = when, .reads = {Signal::policy_top_mass, Signal::policy_agreement}, .top_k = 5}, read);
         },
         a_number_per_token(e));
 }
