@@ -73,6 +73,16 @@ TEST(Formula, MeansWhatItSays) {
   expect_of_ce(" ( ( ce ) )\n", [](double l) { return l; });
 }
 
+TEST(Formula, IsNegativeOnlyIfItSaysSo) {
+  const auto plugin = formula(" signed(correct - pass_rate - 1) ");
+  EXPECT_TRUE(plugin->needs().signed_weights);
+  EXPECT_FALSE(formula("correct - pass_rate")->needs().signed_weights);
+  FakeStep step = five_tokens();
+  const Tensor values = test::weigh(*plugin, step).values.flatten();
+  EXPECT_TRUE(at::allclose(values.narrow(0, 0, 4), at::tensor({-0.25F, -0.5F, -1.5F, -1.75F})));
+  EXPECT_TRUE(at::equal(test::weigh(*formula("signed(-2)"), step).values, at::full({1, 5}, -2.0F)));
+}
+
 TEST(Formula, HasTheGradientOfTheFocalLossWhoseFactorIsDifferentiatedToo) {
   const auto loss = [](double l) { return std::pow(1 - std::exp(-l), 2) * l; };
   expect_of_ce("(1 - exp(-ce))^2 + 2 * (1 - exp(-ce)) * exp(-ce) * ce",
@@ -251,6 +261,9 @@ TEST(Formula, SaysWhichFunctionIsUsedWrongly) {
   expect_refused("quantile(ce, 1.5)", 13, "between 0 and 1");
   expect_refused("clamp(ce, ref, 2)", 10, "limits must be constants");
   expect_refused("clamp(ce, 3, 2)", 10, "smallest is larger");
+  expect_refused("1 - signed(ce)", 4, "x must be the whole formula");
+  expect_refused("signed(ce) + 1", 0, "x must be the whole formula");
+  expect_refused("signed", 0, "signed is a function: signed(x)");
   expect_refused("1 - top_mass", 4, "top_mass is a function: top_mass(k)");
   expect_refused("top_mas(5)", 0, "did you mean 'top_mass'?");
   expect_refused("top_mass(ce)", 9, "must be a constant");
@@ -266,7 +279,7 @@ TEST(Formula, SaysWhatCannotBeANumber) {
   expect_refused("ce * log(0)", 5, "not finite");
   expect_refused("ce * (0 - 1) ^ 0.5", 13, "not finite");
   expect_refused("exp(1000) * ce", 0, "not finite");
-  expect_refused("-1", 0, "negative");
+  expect_refused("-1", 0, "negative, which only signed(x) may be");
 }
 
 TEST(Formula, AFormulaFromOutsideCannotFillTheStack) {

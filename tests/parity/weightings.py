@@ -154,14 +154,36 @@ FORMULAS = {
     "(1 - top_mass(5) > 0.4) * ce": lambda head: head.above(1 - head.top_mass(5), torch.tensor(0.4)) * head.ce,
     "data_weight * (1 + (rank < 9)) / (1 + exp(-margin)) * (2 - top_mass(4)) * (1 + agreement)": lambda head: (
         head.at_target(head.batch.weight) * torch.sigmoid(head.logit() - head.other(1))
-        * (1 + head.above(head.logit() - head.other(9), torch.tensor(0.0)).float()) * (2 - head.top_mass(4)) * (1 + head.agreement())),
+        * (1 + head.above(head.logit() - head.other(9), torch.tensor(0.0)).float())
+        * (2 - head.top_mass(4)) * (1 + head.agreement())),
     "correct * (1 - pass_rate) + bytes / 2": lambda head: (
         head.of_rows(head.batch.correct * (1 - head.batch.pass_rate))
         + (head.at_target(head.batch.tokens) < 256).float() / 2),
+    "signed((correct - pass_rate) / ((pass_rate * (1 - pass_rate))^0.5 + 1e-4))": lambda head: (
+        advantage(head) / deviation(head)),
+    "signed((correct - pass_rate) * exp(ref - ce) * (1 - (correct > pass_rate) * (ref - ce > log(1.2))"
+    " - (correct < pass_rate) * (ref - ce < log(0.8))))": lambda head: clipped(head),
+    "signed((correct - pass_rate) * exp(-ce) * position)": lambda head: (
+        advantage(head) * torch.exp(-head.ce) * torch.arange(head.ce.shape[1])),
     "exp(-ref)": lambda head: torch.exp(-head.ref),
     "exp(-ce) * progress + (1 - progress)": lambda head: torch.exp(-head.ce) * progress(head) + 1 - progress(head),
     "0.5 + uniform * entropy / head": lambda head: 0.5 + head.uniform(0) * head.entropy / head.k,
 }
+
+
+def advantage(head):
+    return head.of_rows(head.batch.correct - head.batch.pass_rate)
+
+
+def deviation(head):
+    return head.of_rows((head.batch.pass_rate * (1 - head.batch.pass_rate)) ** 0.5 + 1e-4)
+
+
+def clipped(head):
+    """PPO's surrogate without its ratio's gradient outside of 0.8 to 1.2."""
+    ratio, gain = torch.exp(head.ref - head.ce), advantage(head)
+    above, below = head.above(ratio, torch.tensor(1.2)), ~head.above(ratio, torch.tensor(0.8))
+    return gain * ratio * ~((above & (gain > 0)) | (below & (gain < 0)))
 
 
 def progress(head):

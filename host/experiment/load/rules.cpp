@@ -50,6 +50,7 @@ class Rules : RuleChecker {
     reference_heads();
     if (needs && needs->pairs) pairs();
     if (needs && needs->top_k > 0) top_k(*needs);
+    if (needs && needs->signed_weights) signed_weights();
     if (needs && bound_.all_valid({"data", "data.kind"})) signals_of_data(*needs);
     if (needs && e_.data.packing && bound_.all_valid({"data.packing"})) packing(*needs);
   }
@@ -513,6 +514,15 @@ class Rules : RuleChecker {
       refuse("train.batch_size", "found batch_size " + number(e_.train.batch_size) +
                                      ", wanted an even number, because " + title() + " needs pairs of answers");
     }
+  }
+
+  /// Their sum may be 0, or of the other sign than the loss.
+  void signed_weights() {
+    if (!bound_.all_valid({"train", "train.normalize"}) || e_.train.normalize != "weights") return;
+    refuse("train.normalize",
+           "found normalize \"weights\" for the weights of " + title() +
+               ", which may be negative: their sum says nothing about their number",
+           "remove the key: \"tokens\" divides by the number of tokens");
   }
 
   void top_k(const PluginNeeds& needs) {

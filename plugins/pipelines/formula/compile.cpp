@@ -26,13 +26,15 @@ struct Function {
   size_t arguments;
   const char* usage;
 };
-constexpr std::array<Function, 7> functions = {{{"min", 2, "min(a, b)"},
+constexpr std::array<Function, 8> functions = {{{"min", 2, "min(a, b)"},
                                                 {"max", 2, "max(a, b)"},
                                                 {"clamp", 3, "clamp(x, smallest, largest)"},
                                                 {"exp", 1, "exp(x)"},
                                                 {"log", 1, "log(x)"},
                                                 {"quantile", 2, "quantile(x, q)"},
-                                                {"top_mass", 1, "top_mass(k)"}}};
+                                                {"top_mass", 1, "top_mass(k)"},
+                                                {"signed", 1, "signed(x)"}}};
+constexpr std::string_view spaces = " \t\r\n";
 constexpr int max_nesting = 200;
 constexpr int64_t max_top_k = 1000;
 
@@ -98,7 +100,8 @@ class Compiler {
     if (at_ < text_.size())
       refuse(at_, text_[at_] == ')' ? "')' without a '('" : "wanted an operator, found " + found());
     if (whole.constant()) {
-      if (whole.number < 0) refuse(0, "the weight of every token would be negative");
+      if (whole.number < 0 && !program_.is_signed)
+        refuse(0, "the weight of every token would be negative, which only signed(x) may be");
       program_.constant = whole.number;
     }
     return std::move(program_);
@@ -107,7 +110,7 @@ class Compiler {
  private:
   // ---- text
   void skip_spaces() {
-    while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos) ++at_;
+    while (at_ < text_.size() && spaces.find(text_[at_]) != std::string_view::npos) ++at_;
   }
   /// The next character, with all bytes of its UTF-8 sequence.
   std::string found() const {
@@ -234,7 +237,14 @@ class Compiler {
     if (name == "min" || name == "max") return emit(name == "min" ? Op::min : Op::max, given[0], given[1], at);
     if (name == "exp" || name == "log") return emit(name == "exp" ? Op::exp : Op::log, given[0], at);
     if (name == "top_mass") return top_mass(given[0], at);
+    if (name == "signed") return may_be_negative(given[0], at);
     return name == "clamp" ? clamp(given[0], given[1], given[2], at) : quantile(given[0], given[1], at);
+  }
+  Operand may_be_negative(const Operand& x, size_t at) {
+    if (at != text_.find_first_not_of(spaces) || at_ < text_.size())
+      refuse(at, "signed(x) says that the weight may be negative, so x must be the whole formula");
+    program_.is_signed = true;
+    return x;
   }
   Operand top_mass(const Operand& k, size_t at) {
     if (!k.constant()) refuse(k.at, "top_mass's k, the number of the likeliest tokens, must be a constant");

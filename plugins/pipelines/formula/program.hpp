@@ -93,7 +93,8 @@ struct Program {
   std::vector<Instruction> code;
   std::array<bool, num_signals> reads = {};
   bool has_quantile = false;
-  int64_t top_k = 0;  ///< of top_mass
+  bool is_signed = false;  ///< its value may be negative
+  int64_t top_k = 0;       ///< of top_mass
 };
 
 /// The signals of one head's tokens: fp32, of one shape except `head`, which is a scalar; undefined if not read.
@@ -104,8 +105,8 @@ using Signals = std::array<Tensor, num_signals>;
 /// not be constant.
 Tensor run(const Program& program, const Signals& signals, const Tensor& valid, wmtp::Collectives* collectives);
 
-/// Whether the formula is finite and not negative if all signals are zero, as they are for invalid tokens.
-/// [reads a number on the host: before start]
+/// Whether the formula is finite and, unless it is signed, not negative if all signals are zero, as they are for
+/// invalid tokens. [reads a number on the host: before start]
 bool harmless_at_zero(const Program& program);
 
 }  // namespace formula

@@ -279,7 +279,7 @@ TEST(MemoryPlan, MatchesAWeightingThatNeedsLossesFirst) {
 
 TEST(MemoryPlan, MatchesAWeightingThatReadsTheOrderOfLogits) {
   const auto read = [](AnyStep step) {
-    return Weights::by_source(step.get(Signal::policy_top_mass) * step.get(Signal::policy_agreement));
+    return Weights::by_source(step.get(Signal::policy_top_mass) + step.get(Signal::policy_agreement));
   };
   const Experiment e = small_experiment();
   for (const When when : {When::token, When::head, When::all})
