@@ -22,7 +22,8 @@ struct Sums {
   int64_t tokens = 0, zeros = 0;
   double weight = 0, square = 0, loss = 0, weighted = 0, zero_loss = 0;
 
-  void add(double w, double l) {
+  void add(double signed_weight, double l) {
+    const double w = std::abs(signed_weight);
     ++tokens;
     weight += w;
     square += w * w;

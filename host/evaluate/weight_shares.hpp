@@ -21,8 +21,8 @@ inline constexpr auto names_of<TokenKind> =
 /// `before`: the text of the token before it; "" at the beginning of a sequence.
 TokenKind kind_of(const std::string& text, const std::string& before);
 
-/// A group of predicted tokens: all, those of a head, or those of a kind. n: their number, w their weights, l their
-/// losses. A share of nothing, or a mean over nothing, is nullopt.
+/// A group of predicted tokens: all, those of a head, or those of a kind. n: their number, w the sizes of their weights
+/// without signs, l their losses. A share of nothing, or a mean over nothing, is nullopt.
 struct WeightShare {
   std::string group;                      ///< "all", "head 1", "digits"
   int64_t tokens = 0;                     ///< n

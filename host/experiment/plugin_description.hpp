@@ -46,6 +46,8 @@ struct PluginNeeds {
   bool prompts = false;                     ///< prompt tokens are also targets
   std::optional<WeighingMoment> when = {};  ///< weightings only
   bool scores = false;                      ///< accepts a value model whose head learned scores
+  bool signed_weights = false;              ///< its weights may be negative
+  int64_t top_k = 0;                        ///< number of tokens whose probabilities it reads as one sum; 0: none
   bool operator==(const PluginNeeds&) const = default;
 };
 

@@ -8,7 +8,7 @@
 namespace wmtp {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ValueHeadNeed, name, kind, meaning)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PluginNeeds, when, reads, heads, pairs, prompts, scores)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PluginNeeds, when, reads, heads, pairs, prompts, scores, signed_weights, top_k)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptionMistake, is_inner_option, option, message, at)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PluginCheckResult, needs, mistake)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptionSpec, name, type, default_value, min, max, choices, help)

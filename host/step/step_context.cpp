@@ -80,14 +80,26 @@ Tensor StepContext::align_to_context(const Tensor& signal) const {
 }
 
 const Tensor& StepContext::policy_signal(Signal signal) const {
+  static const Tensor none;
   const Scores& policy = weigh_context_.policy;
-  return signal == Signal::policy_loss      ? policy.losses
-         : signal == Signal::policy_entropy ? policy.entropies
-         : signal == Signal::policy_rank    ? policy.ranks
-                                            : policy.margins;
+  return signal == Signal::policy_loss       ? policy.losses
+         : signal == Signal::policy_entropy  ? policy.entropies
+         : signal == Signal::policy_rank     ? policy.ranks
+         : signal == Signal::policy_margin   ? policy.margins
+         : signal == Signal::policy_top_mass ? policy.top_masses
+                                             : none;
+}
+
+/// A target of head k at source s is head 1's at s + k - 1, in the same document. While head 1 is weighed, not all of
+/// its tokens are known.
+Tensor StepContext::agreement() const {
+  const Tensor& valid = weigh_context_.valid;
+  if (weigh_context_.head == 1) return valid.to(at::kFloat);
+  return weigh_context_.policy.likeliest.eq(align_to_context(head_1_likeliest_)).logical_and(valid).to(at::kFloat);
 }
 
 Tensor StepContext::signal(Signal signal) const {
+  if (signal == Signal::policy_agreement && weigh_context_.policy.likeliest.defined()) return agreement();
   if (is_policy_signal(signal) && policy_signal(signal).defined()) return policy_signal(signal);
   const std::string name = to_text(signal);
   if (const auto known = known_.find(name); known != known_.end()) return align_to_context(known->second);
@@ -137,7 +149,8 @@ void StepContext::enter(WeighContext weigh_context) {
   weigh_context_ = std::move(weigh_context);
   given_.clear();
   given_.add("valid()", weigh_context_.valid);
-  for (const Signal signal : {Signal::policy_loss, Signal::policy_entropy, Signal::policy_rank, Signal::policy_margin})
+  for (const Signal signal : {Signal::policy_loss, Signal::policy_entropy, Signal::policy_rank, Signal::policy_margin,
+                              Signal::policy_top_mass})
     given_.add(to_text(signal), policy_signal(signal));
   if (weigh_context_.when == When::token) return;  // a TokenStep has copies of the rest
   const Batch& batch = micro_.batch;

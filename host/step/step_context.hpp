@@ -94,6 +94,8 @@ class StepContext {
   /// Head 1's normed hidden states [B,L,D], for an auxiliary loss of the heads after it.
   void set_head_1(at::Tensor hidden) { head_1_ = std::move(hidden); }
   const at::Tensor& head_1() const { return head_1_; }
+  /// The likeliest token of each of head 1's targets, [B,S] by source, with which those of later heads are compared.
+  void set_head_1_likeliest(at::Tensor tokens) { head_1_likeliest_ = std::move(tokens); }
   FrozenModel& reference() const { return environment_.reference(); }
   /// The reference's, [K,B,L,D].
   const at::Tensor& reference_hidden() const { return known_.at("reference.hidden"); }
@@ -127,7 +129,8 @@ class StepContext {
  private:
   /// Error(plugin) unless the tensor is dense and on the CPU or the batch's device.
   void check_holds_values(const Tensor& tensor, const std::string& what) const;
-  /// A signal of the policy; undefined if the host has not computed it.
+  Tensor agreement() const;
+  /// One of its scores that is a signal; undefined if the host has not computed it.
   const Tensor& policy_signal(Signal signal) const;
   /// A signal of the reference or of the data, where head k predicts the same token; 0 where not valid, shaped like
   /// valid().
@@ -139,7 +142,7 @@ class StepContext {
   std::map<std::string, at::Tensor> known_;  ///< of frozen models, by source; of the data as if of the next token
   std::map<std::string, at::Tensor> leaves_;
   Weights weights_;
-  at::Tensor head_1_;
+  at::Tensor head_1_, head_1_likeliest_;
   WeighContext weigh_context_;
   GivenTensors given_;
 };

@@ -45,6 +45,7 @@ void TokenLoss::weigh_all(StepContext& step, const std::function<Tensor(int64_t)
   std::vector<Scores> heads;
   for (int64_t k = 1; k <= model_.num_heads(); ++k) heads.push_back(scores(step, k, hidden_of(k), request()));
   Scores all = heads.front();
+  step.set_head_1_likeliest(all.likeliest);
   for (size_t i = 0; i < all.parts().size(); ++i) {
     if (!all.parts()[i]->defined()) continue;
     std::vector<Tensor> of_heads;
@@ -61,6 +62,11 @@ Scores TokenLoss::scores(StepContext& step, int64_t head, const Tensor& hidden, 
 
 void TokenLoss::keep_head_1(StepContext& step, const Tensor& hidden) const {
   if (pipeline_.auxiliary_loss) AuxiliaryTerm::keep_head_1(*pipeline_.auxiliary_loss, step, model_, hidden);
+}
+
+/// Head 1's, for the heads after it. [sequence group, collective]
+void TokenLoss::keep_likeliest(const HeadRows& rows, const Scores& scores) const {
+  if (rows.head == 1 && scores.likeliest.defined()) rows.step.set_head_1_likeliest(by_source(scores.likeliest, rows));
 }
 
 Tensor TokenLoss::gradient(StepContext& step, int64_t head, const Tensor& hidden) {
@@ -126,6 +132,7 @@ Tensor TokenLoss::weigh_rows(const HeadRows& rows, const Scores& scores) {
 }
 
 WeighContext TokenLoss::weigh_context_after(const Scores& scores, const HeadRows& rows) const {
+  keep_likeliest(rows, scores);
   WeighContext weigh_context{pipeline_.needs.when, rows.head, {}, scores, 0, rows.index, rows.sources};
   if (weigh_context.when == When::head) {
     weigh_context.valid = rows.step.micro_batch().sources(rows.head);
@@ -175,6 +182,7 @@ TokenLoss::Gradient TokenLoss::gradient_in_one_pass(const HeadRows& rows,
   const auto result =
       loss_.one_pass(rows.hidden, rows.targets, chunk_coefficients, /*sparse=*/false, request(), rows.most, addition);
   if (parts.empty()) chunk_coefficients(result.scores, 0);
+  keep_likeliest(rows, result.scores);
   if (rows.hidden.is_meta()) parts = {at::empty_like(result.scores.losses)};  // not every chunk was run
   return {result.scores.losses, at::cat(parts) * result.scores.losses, result.d_hidden};
 }
@@ -240,7 +248,9 @@ Scores TokenLoss::by_source(Scores scores, const HeadRows& rows) const {
 ScoreRequest TokenLoss::request() const {
   return {.entropies = pipeline_.reads(Signal::policy_entropy),
           .ranks = pipeline_.reads(Signal::policy_rank),
-          .margins = pipeline_.reads(Signal::policy_margin)};
+          .margins = pipeline_.reads(Signal::policy_margin),
+          .top_k = pipeline_.reads(Signal::policy_top_mass) ? pipeline_.needs.top_k : 0,
+          .likeliest = pipeline_.reads(Signal::policy_agreement)};
 }
 
 Tensor TokenLoss::valid_of_all_heads(const StepContext& step) const {

@@ -85,6 +85,7 @@ class TokenLoss {
   }
   double auxiliary_coefficient(const HeadRows& rows) const;
   void keep_head_1(StepContext& step, const at::Tensor& hidden) const;
+  void keep_likeliest(const HeadRows& rows, const Scores& scores) const;
   std::optional<int64_t> bound_on_selected(const HeadRows& rows, const Weights& weights) const;
 
   ShardedModel& model_;

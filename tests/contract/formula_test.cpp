@@ -30,6 +30,8 @@ FakeStep five_tokens() {
   step.signals["reference.entropy"] = row({3, 2, 1, 0.5F, 0});
   step.signals["policy.rank"] = row({0, 3, 1, 2, 0});
   step.signals["policy.margin"] = row({2, -3, -1, -2, 0});
+  step.signals["policy.top_mass"] = row({0.5F, 0.75F, 1, 0.25F, 0});
+  step.signals["policy.agreement"] = row({1, 0, 1, 0, 0});
   step.signals["data.weight"] = row({1, 0, 0.5F, 2, 0});
   step.signals["data.bytes"] = row({1, 4, 2, 0, 0});
   step.signals["data.correct"] = row({1, 1, 0, 0, 0});
@@ -71,6 +73,16 @@ TEST(Formula, MeansWhatItSays) {
   expect_of_ce(" ( ( ce ) )\n", [](double l) { return l; });
 }
 
+TEST(Formula, IsNegativeOnlyIfItSaysSo) {
+  const auto plugin = formula(" signed(correct - pass_rate - 1) ");
+  EXPECT_TRUE(plugin->needs().signed_weights);
+  EXPECT_FALSE(formula("correct - pass_rate")->needs().signed_weights);
+  FakeStep step = five_tokens();
+  const Tensor values = test::weigh(*plugin, step).values.flatten();
+  EXPECT_TRUE(at::allclose(values.narrow(0, 0, 4), at::tensor({-0.25F, -0.5F, -1.5F, -1.75F})));
+  EXPECT_TRUE(at::equal(test::weigh(*formula("signed(-2)"), step).values, at::full({1, 5}, -2.0F)));
+}
+
 TEST(Formula, HasTheGradientOfTheFocalLossWhoseFactorIsDifferentiatedToo) {
   const auto loss = [](double l) { return std::pow(1 - std::exp(-l), 2) * l; };
   expect_of_ce("(1 - exp(-ce))^2 + 2 * (1 - exp(-ce)) * exp(-ce) * ce",
@@ -103,6 +115,9 @@ TEST(Formula, ReadsAllThatItNames) {
   expect_weights("reference_entropy * ce", {3, 4, 3, 2});
   expect_weights("rank < 2", {1, 0, 1, 0});
   expect_weights("margin + ce + 2", {5, 1, 4, 4});
+  expect_weights("1 - top_mass(5)", {0.5, 0.25, 0, 0.75});
+  expect_weights("top_mass(2 + 1) * ce / top_mass(3)", {1, 2, 3, 4});
+  expect_weights("1 + agreement * ce", {2, 1, 4, 1});
   expect_weights("data_weight", {1, 0, 0.5, 2});
   expect_weights("bytes * ce", {1, 8, 6, 0});
   expect_weights("correct * (1 - pass_rate)", {0.75, 0.5, 0, 0});
@@ -137,7 +152,7 @@ TEST(Formula, LeavesWhatItReadsAsItWas) {
 
 TEST(Formula, IsAskedAsEarlyAsItsNamesAllow) {
   const auto when = [](const char* text) { return formula(text)->needs().when; };
-  for (const char* text : {"ce", "entropy ^ 2", "excess / head", "exp(ref - ce)"})
+  for (const char* text : {"ce", "entropy ^ 2", "1 - top_mass(5)", "agreement", "excess / head", "exp(ref - ce)"})
     EXPECT_EQ(when(text), When::token) << text;
   for (const char* text : {"ce > quantile(ce, 0.4)", "ce * uniform", "ce * position", "ce * value"})
     EXPECT_EQ(when(text), When::head) << text;
@@ -156,6 +171,10 @@ TEST(Formula, NeedsWhatItReadsAndNoMore) {
   EXPECT_EQ(reads("(1 - exp(-ce))^2"), "policy.loss ");
   EXPECT_EQ(reads("excess"), "policy.loss reference.loss ");
   EXPECT_EQ(reads("rank + margin"), "policy.rank policy.margin ");
+  EXPECT_EQ(reads("agreement"), "policy.agreement ");
+  EXPECT_EQ(reads("top_mass(3) > 0.5"), "policy.top_mass ");
+  EXPECT_EQ(formula("top_mass(3) > 0.5")->needs().top_k, 3);
+  EXPECT_EQ(formula("ce")->needs().top_k, 0);
   EXPECT_EQ(reads("data_weight + bytes + correct + pass_rate"), "data.weight data.bytes data.correct data.pass_rate ");
   EXPECT_EQ(reads("exp(-reference_entropy)"), "reference.entropy ");
   EXPECT_EQ(reads("ref * value * entropy"), "policy.entropy reference.loss value.value ");
@@ -242,6 +261,15 @@ TEST(Formula, SaysWhichFunctionIsUsedWrongly) {
   expect_refused("quantile(ce, 1.5)", 13, "between 0 and 1");
   expect_refused("clamp(ce, ref, 2)", 10, "limits must be constants");
   expect_refused("clamp(ce, 3, 2)", 10, "smallest is larger");
+  expect_refused("1 - signed(ce)", 4, "x must be the whole formula");
+  expect_refused("signed(ce) + 1", 0, "x must be the whole formula");
+  expect_refused("signed", 0, "signed is a function: signed(x)");
+  expect_refused("1 - top_mass", 4, "top_mass is a function: top_mass(k)");
+  expect_refused("top_mas(5)", 0, "did you mean 'top_mass'?");
+  expect_refused("top_mass(ce)", 9, "must be a constant");
+  expect_refused("top_mass(0)", 9, "a whole number from 1 to 1000");
+  expect_refused("ce * top_mass(2.5)", 14, "a whole number");
+  expect_refused("top_mass(5) - top_mass(6)", 23, "found top_mass of 5 and of 6 tokens, wanted one");
 }
 
 TEST(Formula, SaysWhatCannotBeANumber) {
@@ -251,7 +279,7 @@ TEST(Formula, SaysWhatCannotBeANumber) {
   expect_refused("ce * log(0)", 5, "not finite");
   expect_refused("ce * (0 - 1) ^ 0.5", 13, "not finite");
   expect_refused("exp(1000) * ce", 0, "not finite");
-  expect_refused("-1", 0, "negative");
+  expect_refused("-1", 0, "negative, which only signed(x) may be");
 }
 
 TEST(Formula, AFormulaFromOutsideCannotFillTheStack) {

@@ -115,6 +115,11 @@ def test_a_plugin_that_misbehaves_ends_every_rank_and_is_named(place, rank, faul
     assert max(place.log.losses(), default=0) <= 1, "the step with the fault was logged as finished"
 
 
+def test_a_plugin_says_of_how_many_tokens_it_reads_the_mass(place):
+    place.refuse(3, "it reads policy.top_mass with top_k = 0, wanted at least 1", env=OURS,
+                 pipeline={"plugin": "faulty", "fault": "mass"})
+
+
 ADAPTER_FAULTS = {("forward", "exception"): r"forward\(\) threw: the adapter has given up",
                   ("forward", "shape"): r"forward\(\) of layers.*returned a tensor of shape",
                   ("merged", "exception"): r"merged\(\) threw: the adapter has given up",

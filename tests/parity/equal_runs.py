@@ -22,7 +22,7 @@ PLAIN_LAYOUTS = ["no_shard", "sequence", "tensor", "sections", "sequence and ten
 
 def expect_equal(place, wanted, **changes):
     place.run(**changes)
-    assert_losses_close(place.log.losses(), wanted.losses, 1e-6)
+    assert_losses_close(place.log.losses(), wanted.losses, 1e-6, wanted.sizes)
     assert_tensors_close(model_tensors(place.log.folder()), wanted.parameters, 1e-5)
 
 

@@ -77,6 +77,7 @@ class Recipe:
 @dataclass
 class Result:
     losses: dict = field(default_factory=dict)           # {step: objective before the update}
+    sizes: dict = field(default_factory=dict)            # {step: the same of the sizes of the weights}
     first_gradients: dict = field(default_factory=dict)  # of step 1, after clipping
     norms: dict = field(default_factory=dict)  # {step: norm before clipping}, if clipping is on
     parameters: dict = field(default_factory=dict)       # after the last step
@@ -183,6 +184,7 @@ class Reference:
         loss = self._loss(step, batches)
         loss.backward()
         self.result.losses[step] = loss.item()
+        self.result.sizes[step] = self.size
         if self.recipe.clip_norm:
             norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm,
                                                   {"l1": 1.0, "l2": 2.0, "inf": torch.inf}[self.recipe.norm])
@@ -221,7 +223,7 @@ class Reference:
 
     def _loss(self, step, batches):
         """The step's loss over all of its micro-batches, as one sum: its divisors know nothing of their cut."""
-        self.head_losses = {}  # the parts of the sum by head
+        self.head_losses, self.size = {}, 0.0  # the parts of the sum by head, and their terms' sizes
         recipe, counts, total, sums = self.recipe, self._counts(batches), 0.0, {}
         for batch in batches:
             if recipe.pipeline == "critic":
@@ -238,13 +240,14 @@ class Reference:
                 if self.verifiable.joint:
                     total = total + self.verifiable.loss(batch, judged, counts)
             for k, *parts in self._token_sums(step, batch, known):
-                sums[k] = [before + part for before, part in zip(sums.get(k, [0.0] * 3), parts)]
+                sums[k] = [before + part for before, part in zip(sums.get(k, [0.0] * 4), parts)]
         heads = [k for k in sums if counts[k] > 0]
         for k in heads:
-            weighted, weights, auxiliary = sums[k]
+            weighted, sizes, weights, auxiliary = sums[k]
             divisor = weights if recipe.normalize == "weights" else counts[k]
             loss = weighted / divisor + auxiliary / counts[k]
             self.head_losses[k] = loss * head_weight(recipe, k, step) / len(heads)
+            self.size += (sizes / divisor).item() * head_weight(recipe, k, step) / len(heads)
             total = total + self.head_losses[k]
         return total
 
@@ -252,7 +255,7 @@ class Reference:
         return philox.dropout_factors(name, p, self.recipe.seed, step, batch.positions, shape)
 
     def _token_sums(self, step, batch, known):
-        """(k, sum of the weighted losses, sum of the weights, sum of the auxiliary loss) of each head."""
+        """(k, sum of the weighted losses, of their sizes, of the weights, of the auxiliary loss) of each head."""
         logits = self.model(batch.tokens)
         with torch.no_grad():
             frozen = self.frozen(batch.tokens) if self.frozen else None
@@ -260,12 +263,13 @@ class Reference:
             valid, losses = self._targets(batch, k), token_losses(head, batch.tokens, k)
             with torch.no_grad():
                 if known is None:
-                    weights = weightings.of(self._view(step, batch, k, valid, losses, head, frozen),
+                    weights = weightings.of(self._view(step, batch, k, valid, losses, logits, frozen),
                                             self.recipe.pipeline, **self.recipe.options)
                 else:
                     weights = known[:, k:]
             weights = weights * valid
-            yield (k, (weights * losses).double().sum(), weights.double().sum(),
+            weighted = (weights * losses).double()
+            yield (k, weighted.sum(), weighted.detach().abs().sum(), weights.double().sum(),
                    self._auxiliary_sum(step, batch, k, valid, logits, frozen))
 
     def _auxiliary_sum(self, step, batch, k, valid, logits, frozen):
@@ -289,13 +293,14 @@ class Reference:
 
     def _view(self, step, batch, k, valid, losses, logits, frozen):
         length = losses.shape[1]
+        own, head_1 = logits[k - 1][:, :length].detach(), logits[0][:, k - 1:k - 1 + length].detach()
         ref = ref_entropy = None
         if frozen is not None:
             of_head = self._frozen_logits(frozen, k, length)
             ref, ref_entropy = token_losses(of_head, batch.tokens[:, k - 1:], 1), entropy_of(of_head)
         return weightings.Head(k, self.model.shape.future_tokens, step, self.recipe.steps, self.recipe.seed, batch,
-                               valid, losses.detach(), entropy_of(logits[:, :length]), ref, ref_entropy,
-                               logits[:, :length].detach(), self.memory, self.result.margins)
+                               valid, losses.detach(), entropy_of(own), ref, ref_entropy, own, head_1, self.memory,
+                               self.result.margins)
 
 
 def entropy_of(logits):

@@ -4,17 +4,23 @@ from dataclasses import replace
 
 import pytest
 from equal_runs import PLAIN_LAYOUTS, expect_case_equal, expect_layouts_equal
-from experiment import ONE_RANK
+from experiment import ONE_RANK, VOCAB
 from paths import cases
 from reference import Recipe
 from start import POLICY, READER, changes_for, train_reference
 
-ALL_SIGNALS = "data_weight * (1 + (rank < 9)) / (1 + exp(-margin))"
+ALL_SIGNALS = "data_weight * (1 + (rank < 9)) / (1 + exp(-margin)) * (2 - top_mass(4)) * (1 + agreement)"
 
 
-def of(weight, data="weighted", shape=READER, normalize="tokens"):
+# GRPO's gradient for answers that the reference wrote: outside of the clipped range there is none.
+ADVANTAGE = "signed((correct - pass_rate) / ((pass_rate * (1 - pass_rate))^0.5 + 1e-4))"
+CLIPPED = ("signed((correct - pass_rate) * exp(ref - ce) * (1 - (correct > pass_rate) * (ref - ce > log(1.2))"
+           " - (correct < pass_rate) * (ref - ce < log(0.8))))")
+
+
+def of(weight, data="weighted", shape=READER, normalize="tokens", sequences=4):
     return shape, Recipe(pipeline="formula", options={"weight": weight}, data=data, normalize=normalize, steps=10,
-                         betas=(0.5, 0.95), clip_norm=0.0, sharp=8.0)
+                         sequences=sequences, betas=(0.5, 0.95), clip_norm=0.0, sharp=8.0)
 
 
 CASES = {
@@ -25,10 +31,21 @@ CASES = {
     "weights-of-places": of("data_weight * ce * position"),
     "ranks": of("(rank < 9) / (1 + exp(-margin))", "windows", POLICY),
     "weights-of-ranks": of(ALL_SIGNALS),
+    "top-mass": of("1 - top_mass(5)", "windows", POLICY, normalize="weights"),
+    "agreement": of("1 + agreement", "windows", POLICY),
+    "agreement-of-heads": of("(1 + agreement * 3) * (1 - exp(-ce))", normalize="weights"),
+    "agreement-packed": of("(1 + agreement * 3) * (1 - exp(-ce))", "weighted-packed"),
+    "agreement-of-places": of("agreement * position", "windows", POLICY),
+    "top-mass-selected": of("(1 - top_mass(5) > 0.4) * ce", "windows", POLICY),
+    "advantages": of(ADVANTAGE, sequences=8),  # of fewer, all may have the same answers
+    "advantages-packed": of(ADVANTAGE, "weighted-packed", sequences=8),
+    "advantages-clipped": of(CLIPPED, sequences=8),
+    "advantages-of-losses": of("signed((correct - pass_rate) * exp(-ce) * position)", sequences=8),
     "answers": of("correct * (1 - pass_rate) + bytes / 2"),
     "answers-packed": of("correct * (1 - pass_rate) + bytes / 2", "weighted-packed"),
 }
-SHORT = ["weights", "weights-packed", "ranks", "answers-packed"]
+SHORT = ["weights", "weights-packed", "ranks", "top-mass", "agreement", "agreement-packed", "advantages-clipped",
+         "answers-packed"]
 
 
 @pytest.mark.soak
@@ -87,3 +104,18 @@ def test_data_without_the_signal_is_refused(place, kind, weight, message):
     if kind == "random":
         changes |= {"data__file": None, "data__dtype": None, "data__order": None}
     place.refuse(2, message, **changes)
+
+
+def test_the_mass_of_more_tokens_than_there_are_is_refused(place):
+    place.refuse(2, f"reads the probability of the 900 likeliest tokens of a vocabulary of {VOCAB}",
+                 pipeline__plugin="formula", pipeline__weight="1 - top_mass(900)")
+
+
+def test_the_sum_of_signed_weights_is_no_divisor(place):
+    place.refuse(2, 'found normalize "weights" for the weights of pipeline "formula", which may be negative',
+                 pipeline__plugin="formula", pipeline__weight="signed(ce - 1)", train__normalize="weights")
+
+
+def test_negative_weights_are_refused_where_the_formula_does_not_say_so(place):
+    place.refuse(3, r"wanted a finite number, not negative \(unless its needs\(\) declare signed_weights; of formula: "
+                 r"signed\(x\)\)", pipeline__plugin="formula", pipeline__weight="position - 2")

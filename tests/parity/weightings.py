@@ -22,6 +22,7 @@ class Head:
     ref: torch.Tensor     # None without a reference
     ref_entropy: torch.Tensor
     logits: torch.Tensor  # [B, S - k, V]
+    head_1: torch.Tensor  # [B, S - k, V]: head 1's logits for the same targets
     memory: dict          # state of a weighting across micro-batches
     margins: list         # distance of the token nearest to each threshold: if too small, rounding decides
 
@@ -52,6 +53,15 @@ class Head:
         """The logit at a place of the order of all but the target's, from 1."""
         targets = self.at_target(self.batch.tokens).unsqueeze(2)
         return self.logits.scatter(2, targets, -math.inf).topk(place).values[..., -1]
+
+    def top_mass(self, count):
+        return torch.softmax(self.logits, 2).topk(count).values.sum(2)
+
+    def agreement(self):
+        for logits in (self.logits, self.head_1):
+            first, second = logits.topk(2).values.unbind(2)
+            self.margins.append((first - second)[self.valid].min().item())
+        return (self.logits.argmax(2) == self.head_1.argmax(2)).float()
 
     def of_rows(self, values):
         """[B] -> [B, S - k]"""
@@ -137,16 +147,43 @@ FORMULAS = {
                                                  * torch.arange(head.ce.shape[1])),
     "(rank < 9) / (1 + exp(-margin))": lambda head: (head.above(head.logit() - head.other(9), torch.tensor(0.0))
                                                      * torch.sigmoid(head.logit() - head.other(1))),
-    "data_weight * (1 + (rank < 9)) / (1 + exp(-margin))": lambda head: (
+    "1 + agreement": lambda head: 1 + head.agreement(),
+    "(1 + agreement * 3) * (1 - exp(-ce))": lambda head: (1 + head.agreement() * 3) * (1 - torch.exp(-head.ce)),
+    "agreement * position": lambda head: head.agreement() * torch.arange(head.ce.shape[1]),
+    "1 - top_mass(5)": lambda head: 1 - head.top_mass(5),
+    "(1 - top_mass(5) > 0.4) * ce": lambda head: head.above(1 - head.top_mass(5), torch.tensor(0.4)) * head.ce,
+    "data_weight * (1 + (rank < 9)) / (1 + exp(-margin)) * (2 - top_mass(4)) * (1 + agreement)": lambda head: (
         head.at_target(head.batch.weight) * torch.sigmoid(head.logit() - head.other(1))
-        * (1 + head.above(head.logit() - head.other(9), torch.tensor(0.0)).float())),
+        * (1 + head.above(head.logit() - head.other(9), torch.tensor(0.0)).float())
+        * (2 - head.top_mass(4)) * (1 + head.agreement())),
     "correct * (1 - pass_rate) + bytes / 2": lambda head: (
         head.of_rows(head.batch.correct * (1 - head.batch.pass_rate))
         + (head.at_target(head.batch.tokens) < 256).float() / 2),
+    "signed((correct - pass_rate) / ((pass_rate * (1 - pass_rate))^0.5 + 1e-4))": lambda head: (
+        advantage(head) / deviation(head)),
+    "signed((correct - pass_rate) * exp(ref - ce) * (1 - (correct > pass_rate) * (ref - ce > log(1.2))"
+    " - (correct < pass_rate) * (ref - ce < log(0.8))))": lambda head: clipped(head),
+    "signed((correct - pass_rate) * exp(-ce) * position)": lambda head: (
+        advantage(head) * torch.exp(-head.ce) * torch.arange(head.ce.shape[1])),
     "exp(-ref)": lambda head: torch.exp(-head.ref),
     "exp(-ce) * progress + (1 - progress)": lambda head: torch.exp(-head.ce) * progress(head) + 1 - progress(head),
     "0.5 + uniform * entropy / head": lambda head: 0.5 + head.uniform(0) * head.entropy / head.k,
 }
+
+
+def advantage(head):
+    return head.of_rows(head.batch.correct - head.batch.pass_rate)
+
+
+def deviation(head):
+    return head.of_rows((head.batch.pass_rate * (1 - head.batch.pass_rate)) ** 0.5 + 1e-4)
+
+
+def clipped(head):
+    """PPO's surrogate without its ratio's gradient outside of 0.8 to 1.2."""
+    ratio, gain = torch.exp(head.ref - head.ce), advantage(head)
+    above, below = head.above(ratio, torch.tensor(1.2)), ~head.above(ratio, torch.tensor(0.8))
+    return gain * ratio * ~((above & (gain > 0)) | (below & (gain < 0)))
 
 
 def progress(head):

@@ -1,10 +1,12 @@
 """Comparisons with the project's tolerances; a failure names the step or the tensors."""
 
 
-def assert_losses_close(found, wanted, relative=1e-6):
+def assert_losses_close(found, wanted, relative=1e-6, sizes=None):
+    """Relative to the losses or, where their terms cancel, to the terms' sizes."""
     assert found.keys() == wanted.keys(), f"steps {sorted(found)} against {sorted(wanted)}"
-    worst = max(wanted, key=lambda step: abs(found[step] - wanted[step]) / abs(wanted[step]))
-    error = abs(found[worst] - wanted[worst]) / abs(wanted[worst])
+    sizes = {step: max(abs(loss), (sizes or {}).get(step, 0.0)) for step, loss in wanted.items()}
+    worst = max(wanted, key=lambda step: abs(found[step] - wanted[step]) / sizes[step])
+    error = abs(found[worst] - wanted[worst]) / sizes[worst]
     assert error <= relative, f"step {worst}: {found[worst]!r} against {wanted[worst]!r}, {error:.2e} > {relative:.0e}"
 
 

@@ -50,6 +50,8 @@ class Rules : RuleChecker {
     for (const auto& [table, frozen] : frozen_tables(e_)) frozen_model(table, needs);
     reference_heads();
     if (needs && needs->pairs) pairs();
+    if (needs && needs->top_k > 0) top_k(*needs);
+    if (needs && needs->signed_weights) signed_weights();
     if (needs && bound_.all_valid({"data", "data.kind"})) signals_of_data(*needs);
     if (needs && e_.data.packing && bound_.all_valid({"data.packing"})) packing(*needs);
   }
@@ -505,6 +507,24 @@ class Rules : RuleChecker {
       refuse("train.batch_size", "found batch_size " + number(e_.train.batch_size) +
                                      ", wanted an even number, because " + title() + " needs pairs of answers");
     }
+  }
+
+  /// Their sum may be 0, or of the other sign than the loss.
+  void signed_weights() {
+    if (!bound_.all_valid({"train", "train.normalize"}) || e_.train.normalize != "weights") return;
+    refuse("train.normalize",
+           "found normalize \"weights\" for the weights of " + title() +
+               ", which may be negative: their sum says nothing about their number",
+           "remove the key: \"tokens\" divides by the number of tokens");
+  }
+
+  void top_k(const PluginNeeds& needs) {
+    const int64_t ids = e_.model.vocab_size;
+    if (!bound_.all_valid({"model", "model.vocab_size"}) || ids == 0 || needs.top_k <= ids) return;
+    refuse("pipeline.plugin",
+           title() + " reads the probability of the " + number(needs.top_k) + " likeliest tokens of a vocabulary of " +
+               number(ids),
+           "choose fewer");
   }
 
   /// A packed sequence has several answers, but one row of values and one answer to judge.

@@ -170,7 +170,13 @@ Tensor rotated(const Tensor& x, const Tensor& table, float direction) {
 
 Scores empty_scores(int64_t count, const at::TensorOptions& options, ScoreRequest request) {
   const auto part = [&](bool wanted) { return wanted ? at::empty({count}, options.dtype(at::kFloat)) : Tensor(); };
-  return {part(true), part(request.entropies), part(request.hits), part(request.ranks), part(request.margins)};
+  return {part(true),
+          part(request.entropies),
+          part(request.hits),
+          part(request.ranks),
+          part(request.margins),
+          part(request.top_k > 0),
+          part(request.likeliest)};
 }
 
 Tensor target_logits(const Tensor& logits, const Tensor& targets, Columns columns) {
@@ -204,13 +210,26 @@ Tensor largest_others(Tensor logits, const Tensor& targets, Columns columns) {
   return largest;
 }
 
+Tensor largest_logits(const Tensor& logits, int64_t count) {
+  const int64_t there = std::min(count, logits.size(1));
+  return std::get<0>(logits.topk(there, /*dim=*/1, /*largest=*/true, /*sorted=*/false)).to(at::kFloat);
+}
+
+Tensor largest_column(const Tensor& logits) { return logits.argmax(1).to(at::kFloat); }
+
+Tensor mass_of(const Tensor& largest, const Tensor& log_sum) {
+  return (at::logsumexp(largest, 1) - log_sum).exp().clamp_max(1);  // rounding can make it larger
+}
+
 ScoredLogits cross_entropy(const Tensor& logits, const Tensor& targets, ScoreRequest request, Columns columns) {
-  if (request.ranks || request.margins) {  // by ATen: few pipelines read them
-    TORCH_CHECK(columns == Columns::all, "ranks and margins need all logits of a token");
+  if (request.reads_order()) {  // by ATen: few pipelines read them
+    TORCH_CHECK(columns == Columns::all, "ranks, margins and the likeliest tokens need all logits of a token");
     ScoredLogits result = cross_entropy(logits, targets, {request.entropies, request.hits});
     const Tensor of_target = target_logits(logits, targets, columns);
     if (request.ranks) result.scores.ranks = count_larger(logits, of_target);
     if (request.margins) result.scores.margins = of_target - largest_others(logits, targets, columns);
+    if (request.top_k > 0) result.scores.top_masses = mass_of(largest_logits(logits, request.top_k), result.log_sum);
+    if (request.likeliest) result.scores.likeliest = largest_column(logits);
     return result;
   }
   DeviceRowKernels* device = device_rows(logits);

@@ -25,14 +25,20 @@ ScoredLogits VocabularySplit::scored(const Tensor& logits, const Tensor& columns
     sent.push_back(part);
     return int64_t(sent.size()) - 1;
   };
-  int64_t entropy = 0, hit = 0, highest = 0, larger = 0, of_target = 0, other = 0;  // places in `sent`
+  int64_t entropy = 0, hit = 0, highest = 0, column = 0, larger = 0, of_target = 0, other = 0;  // places in `sent`
   if (request.entropies) entropy = send(scores.entropies);
-  if (request.hits) hit = send(scores.hits), highest = send(logits.amax(1).to(at::kFloat));
+  if (request.hits) hit = send(scores.hits);
+  if (request.hits || request.likeliest) highest = send(logits.amax(1).to(at::kFloat));
+  if (request.likeliest) column = send(largest_column(logits));
   if (request.ranks || request.margins) {
     const Tensor here = target_logits(logits, columns, Columns::piece);
     if (request.ranks) larger = send(count_larger(logits, ranks_.all_gather(here).amax(0)));
     if (request.margins) of_target = send(here), other = send(largest_others(logits, columns, Columns::piece));
   }
+  const auto largest = int64_t(sent.size());
+  if (request.top_k > 0)
+    for (const Tensor& one : largest_logits(logits, request.top_k).unbind(1)) sent.push_back(one);
+  const int64_t num_largest = int64_t(sent.size()) - largest;
   const Tensor by_rank = at::stack(sent).view({int64_t(sent.size()), ranks(), -1}).transpose(0, 1).contiguous();
   const int64_t m = targets.size(0);
   const Tensor received = ranks_.all_to_all(by_rank).narrow(2, 0, m).to(at::kDouble);  // [T, parts, m]
@@ -52,8 +58,17 @@ ScoredLogits VocabularySplit::scored(const Tensor& logits, const Tensor& columns
     const Tensor of_rank = of_ranks(highest);
     result.scores.hits = (of_owner(of_ranks(hit)) * of_owner(of_rank).ge(of_rank.amax(0))).to(at::kFloat);
   }
+  if (request.likeliest) {  // of equal logits that of the first rank
+    const Tensor rank = of_ranks(highest).argmax(0, /*keepdim=*/true);
+    result.scores.likeliest =
+        (of_ranks(column).gather(0, rank).squeeze(0) + rank.squeeze(0) * logits.size(1)).to(at::kFloat);
+  }
   if (request.ranks) result.scores.ranks = of_ranks(larger).sum(0).to(at::kFloat);
   if (request.margins) result.scores.margins = (of_ranks(of_target).amax(0) - of_ranks(other).amax(0)).to(at::kFloat);
+  if (request.top_k > 0) {
+    const Tensor of_all = received.narrow(1, largest, num_largest).flatten(0, 1).transpose(0, 1);
+    result.scores.top_masses = mass_of(largest_logits(of_all, request.top_k), all.to(at::kFloat));
+  }
   return result;
 }
 

@@ -4,7 +4,8 @@
 //   1. every rank gathers the hidden states and targets of all T n tokens and computes its columns of their logits;
 //   2. it sends each rank the parts of the scores of that rank's tokens: the log-sum-exp of its columns, the loss if
 //      the target is one of them, the entropy, the highest logit; for ranks, all ranks first exchange the targets'
-//      logits, which each compares with its columns;
+//      logits, which each compares with its columns; for the mass of the k likeliest tokens, its k highest logits,
+//      and for the likeliest token its column;
 //   3. each rank combines the T parts of its own tokens, in rank order and fp64:
 //        log_sum = log sum_t exp(log_sum_t)         loss = loss of the target's rank + log_sum - log_sum_t there
 //        p_t = exp(log_sum_t - log_sum)             entropy = sum_t p_t (entropy_t - log p_t)

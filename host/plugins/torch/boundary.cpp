@@ -140,7 +140,7 @@ void refuse_weights(const WeightsCall& call, const Weights& weights) {
     std::ostringstream text;
     text << "returned " << data[i] << " at " << shape_text(index) << ", wanted a finite number"
          << (call.signed_weights ? "" : ", not negative")
-         << (finite ? " (a weighting may declare signed_weights)" : "");
+         << (finite ? " (unless its needs() declare signed_weights; of formula: signed(x))" : "");
     refuse(call, text.str());
   }
   refuse(call, "another rank's weights are negative or not finite");

@@ -41,6 +41,10 @@ PluginNeeds plain(const Needs& needs) {
       refuse("it reads " + to_text(signal) +
              ", which is not available at When::before; choose When::token, head or all");
   }
+  const bool reads_mass = std::ranges::count(needs.reads, Signal::policy_top_mass) > 0, has_k = needs.top_k > 0;
+  if (reads_mass != has_k)
+    refuse(has_k ? "it needs top_k = " + std::to_string(needs.top_k) + ", but does not read policy.top_mass"
+                 : "it reads policy.top_mass with top_k = " + std::to_string(needs.top_k) + ", wanted at least 1");
   for (const ValueSignal& value : needs.values) {
     result.reads.push_back(to_text(value));
     if (!value.is_frozen() && heads.count(value.head()) == 0)
@@ -52,6 +56,8 @@ PluginNeeds plain(const Needs& needs) {
   result.pairs = needs.pairs;
   result.prompts = needs.prompts;
   result.scores = needs.scores;
+  result.signed_weights = needs.signed_weights;
+  result.top_k = needs.top_k;
   return result;
 }
 

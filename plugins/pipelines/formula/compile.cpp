@@ -26,13 +26,17 @@ struct Function {
   size_t arguments;
   const char* usage;
 };
-constexpr std::array<Function, 6> functions = {{{"min", 2, "min(a, b)"},
+constexpr std::array<Function, 8> functions = {{{"min", 2, "min(a, b)"},
                                                 {"max", 2, "max(a, b)"},
                                                 {"clamp", 3, "clamp(x, smallest, largest)"},
                                                 {"exp", 1, "exp(x)"},
                                                 {"log", 1, "log(x)"},
-                                                {"quantile", 2, "quantile(x, q)"}}};
+                                                {"quantile", 2, "quantile(x, q)"},
+                                                {"top_mass", 1, "top_mass(k)"},
+                                                {"signed", 1, "signed(x)"}}};
+constexpr std::string_view spaces = " \t\r\n";
 constexpr int max_nesting = 200;
+constexpr int64_t max_top_k = 1000;
 
 double folded(Op op, double a, double b) {
   switch (op) {
@@ -96,7 +100,8 @@ class Compiler {
     if (at_ < text_.size())
       refuse(at_, text_[at_] == ')' ? "')' without a '('" : "wanted an operator, found " + found());
     if (whole.constant()) {
-      if (whole.number < 0) refuse(0, "the weight of every token would be negative");
+      if (whole.number < 0 && !program_.is_signed)
+        refuse(0, "the weight of every token would be negative, which only signed(x) may be");
       program_.constant = whole.number;
     }
     return std::move(program_);
@@ -105,7 +110,7 @@ class Compiler {
  private:
   // ---- text
   void skip_spaces() {
-    while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos) ++at_;
+    while (at_ < text_.size() && spaces.find(text_[at_]) != std::string_view::npos) ++at_;
   }
   /// The next character, with all bytes of its UTF-8 sequence.
   std::string found() const {
@@ -190,8 +195,8 @@ class Compiler {
     const std::string name = word();
     if (name.empty())
       refuse(at, "wanted a number, a name or '(', found " + found() + (c == '*' ? "; a power is a ^ b" : ""));
-    for (size_t i = 0; i < num_signals; ++i)
-      if (name == signal_names[i]) return load(Signal(i), at);
+    for (size_t i = 0; i < num_names; ++i)
+      if (name == signal_names[i]) return named(Signal(i), at);
     for (const Function& function : functions)
       if (name == function.name) return call(function, at);
     refuse_name(at, name);
@@ -231,7 +236,26 @@ class Compiler {
     const std::string name = function.name;
     if (name == "min" || name == "max") return emit(name == "min" ? Op::min : Op::max, given[0], given[1], at);
     if (name == "exp" || name == "log") return emit(name == "exp" ? Op::exp : Op::log, given[0], at);
+    if (name == "top_mass") return top_mass(given[0], at);
+    if (name == "signed") return may_be_negative(given[0], at);
     return name == "clamp" ? clamp(given[0], given[1], given[2], at) : quantile(given[0], given[1], at);
+  }
+  Operand may_be_negative(const Operand& x, size_t at) {
+    if (at != text_.find_first_not_of(spaces) || at_ < text_.size())
+      refuse(at, "signed(x) says that the weight may be negative, so x must be the whole formula");
+    program_.is_signed = true;
+    return x;
+  }
+  Operand top_mass(const Operand& k, size_t at) {
+    if (!k.constant()) refuse(k.at, "top_mass's k, the number of the likeliest tokens, must be a constant");
+    if (k.number != std::floor(k.number) || k.number < 1 || k.number > max_top_k)
+      refuse(k.at, "top_mass's k must be a whole number from 1 to " + std::to_string(max_top_k));
+    const auto number = int64_t(k.number);
+    if (program_.top_k > 0 && program_.top_k != number)
+      refuse(k.at, "found top_mass of " + std::to_string(program_.top_k) + " and of " + std::to_string(number) +
+                       " tokens, wanted one number in a formula");
+    program_.top_k = number;
+    return load(Signal::top_mass, at);
   }
   Operand clamp(const Operand& x, const Operand& smallest, const Operand& largest, size_t at) {
     if (!smallest.constant() || !largest.constant())
@@ -252,12 +276,15 @@ class Compiler {
   }
 
   // ---- code
+  Operand named(Signal signal, size_t at) {
+    if (at_ < text_.size() && text_[at_] == '(') refuse(at_, std::string(signal_names[signal]) + " is not a function");
+    return load(signal, at);
+  }
   Operand constant(double number, size_t at) {
     if (!std::isfinite(number)) refuse(at, "this constant is not finite");
     return {Operand::Kind::constant, number, at};
   }
   Operand load(Signal signal, size_t at) {
-    if (at_ < text_.size() && text_[at_] == '(') refuse(at_, std::string(signal_names[signal]) + " is not a function");
     program_.code.push_back({.op = Op::load, .signal = signal});
     program_.reads[signal] = true;
     return {signal == head || signal == progress ? Operand::Kind::of_head : Operand::Kind::of_token, 0, at};

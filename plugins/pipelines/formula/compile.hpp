@@ -16,8 +16,8 @@ namespace formula {
 
 /// Throws BadOption("weight", message, byte) if the text is wrong: a syntax error, an unknown name (with the nearest
 /// one), a function with a wrong number of arguments, a quantile whose argument does not differ from token to token or
-/// whose q is not a constant, a constant that is not finite, a division by a constant zero, or a negative constant
-/// weight.
+/// whose q is not a constant, a top_mass whose k is not one whole number, a constant that is not finite, a division by
+/// a constant zero, a negative constant weight, or signed() of a part of the formula.
 Program compile(const std::string& text);
 
 }  // namespace formula

@@ -7,14 +7,16 @@
 //   rank      number of tokens likelier than the token   progress  0 at the run's first step, 1 at its last
 //   margin    its log p minus that of the best other     bytes     length of its text
 //   reference_entropy  of the reference's prediction     correct, pass_rate  of its record's answer, and of the problem
-//   data_weight        of the record's weights
+//   data_weight        of the record's weights           top_mass(k)  probability of the k likeliest tokens
+//   agreement          of its likeliest token and head 1's (1 or 0)
+//   signed(x)          x, which is the whole formula, and may be negative
 //   + - * / ^ < > <= >= (1 or 0)  min max clamp exp log  quantile(x, q) over the head's valid tokens on all ranks
 //
 // All are aligned by source position: the weight is that of the loss AT a source, so `value` has seen the tokens up to
 // it. The weight is computed as early as the names allow: inside the loss if each token's weight depends only on its
 // own loss, once per head if it also depends on a quantile, a position, a value or `uniform`, before the heads if it
 // uses no signal of the policy. Invalid tokens are masked unless the formula is finite and not negative for them; the
-// host rejects weights of valid tokens that are negative or not finite.
+// host rejects weights of valid tokens that are not finite, or negative without signed().
 #include <wmtp/plugin.hpp>
 
 #include "compile.hpp"
@@ -31,15 +33,17 @@ class Formula : public wmtp::Weighting {
   void options(wmtp::Options& o) override {
     program_.reset();
     o.text("weight", weight_,
-           "over ce, ref, excess, entropy, rank, margin, reference_entropy, data_weight, bytes, correct, pass_rate, "
-           "value, position, head, uniform, progress with + - * / ^ < > <= >= min max clamp exp log quantile");
+           "over ce, ref, excess, entropy, rank, margin, agreement, reference_entropy, data_weight, bytes, correct, "
+           "pass_rate, value, position, head, uniform, progress with + - * / ^ < > <= >= min max clamp exp log "
+           "quantile top_mass signed");
   }
 
   wmtp::Needs needs() const override {
     const formula::Program& program = compiled();
-    wmtp::Needs needs{.when = when(program)};
+    wmtp::Needs needs{.when = when(program), .signed_weights = program.is_signed};
     for (const auto& [name, signal] : formula::host_signals)
       if (is_read(program, name)) needs.reads.push_back(signal);
+    needs.top_k = program.top_k;
     if (program.reads[formula::value]) needs.values.push_back(ValueSignal::frozen());
     return needs;
   }
@@ -82,7 +86,8 @@ class Formula : public wmtp::Weighting {
   static When when(const formula::Program& program) {
     const auto& reads = program.reads;
     const bool of_policy = reads[formula::ce] || reads[formula::excess] || reads[formula::entropy] ||
-                           reads[formula::rank] || reads[formula::margin];
+                           reads[formula::rank] || reads[formula::margin] || reads[formula::agreement] ||
+                           reads[formula::top_mass];
     if (!of_policy) return When::before;
     const bool by_place = reads[formula::position] || reads[formula::value] || reads[formula::uniform];
     return by_place || program.has_quantile ? When::head : When::token;

@@ -113,7 +113,7 @@ bool harmless_at_zero(const Program& program) {
   Signals zeros;
   zeros.fill(at::zeros({1}, at::kFloat));
   const double there = run(program, zeros, {}, nullptr).item<double>();
-  return std::isfinite(there) && there >= 0;
+  return std::isfinite(there) && (program.is_signed || there >= 0);
 }
 
 }  // namespace formula

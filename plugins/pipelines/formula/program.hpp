@@ -16,7 +16,7 @@ namespace formula {
 
 using at::Tensor;
 
-/// The names that a formula can read, in the order of `signal_names`.
+/// What a formula can read: the names in the order of `signal_names`, then what a function of its own reads.
 enum Signal : size_t {
   ce,
   ref,
@@ -24,6 +24,7 @@ enum Signal : size_t {
   entropy,
   rank,
   margin,
+  agreement,
   reference_entropy,
   data_weight,
   bytes,
@@ -34,17 +35,21 @@ enum Signal : size_t {
   head,
   uniform,
   progress,
+  num_names,
+  top_mass = num_names,
   num_signals
 };
-inline constexpr std::array<const char*, num_signals> signal_names = {
-    "ce",    "ref",     "excess",    "entropy", "rank",     "margin", "reference_entropy", "data_weight",
-    "bytes", "correct", "pass_rate", "value",   "position", "head",   "uniform",           "progress"};
+inline constexpr std::array<const char*, num_names> signal_names = {
+    "ce",    "ref",     "excess",    "entropy", "rank",     "margin", "agreement", "reference_entropy", "data_weight",
+    "bytes", "correct", "pass_rate", "value",   "position", "head",   "uniform",   "progress"};
 /// Those that the host's steps have, and what they are there.
-inline constexpr std::array<std::pair<Signal, wmtp::Signal>, 10> host_signals = {
+inline constexpr std::array<std::pair<Signal, wmtp::Signal>, 12> host_signals = {
     {{ce, wmtp::Signal::policy_loss},
      {entropy, wmtp::Signal::policy_entropy},
      {rank, wmtp::Signal::policy_rank},
      {margin, wmtp::Signal::policy_margin},
+     {agreement, wmtp::Signal::policy_agreement},
+     {top_mass, wmtp::Signal::policy_top_mass},
      {ref, wmtp::Signal::reference_loss},
      {reference_entropy, wmtp::Signal::reference_entropy},
      {data_weight, wmtp::Signal::data_weight},
@@ -88,6 +93,8 @@ struct Program {
   std::vector<Instruction> code;
   std::array<bool, num_signals> reads = {};
   bool has_quantile = false;
+  bool is_signed = false;  ///< its value may be negative
+  int64_t top_k = 0;       ///< of top_mass
 };
 
 /// The signals of one head's tokens: fp32, of one shape except `head`, which is a scalar; undefined if not read.
@@ -98,8 +105,8 @@ using Signals = std::array<Tensor, num_signals>;
 /// not be constant.
 Tensor run(const Program& program, const Signals& signals, const Tensor& valid, wmtp::Collectives* collectives);
 
-/// Whether the formula is finite and not negative if all signals are zero, as they are for invalid tokens.
-/// [reads a number on the host: before start]
+/// Whether the formula is finite and, unless it is signed, not negative if all signals are zero, as they are for
+/// invalid tokens. [reads a number on the host: before start]
 bool harmless_at_zero(const Program& program);
 
 }  // namespace formula

@@ -37,9 +37,10 @@ struct ValueHead {
 struct Needs {
   When when = When::before;
   std::vector<Signal> reads = {};
+  int64_t top_k = 0;  ///< number of tokens of Signal::policy_top_mass, at least 1 if it is read
   std::vector<ValueSignal> values = {};
   std::vector<ValueHead> heads = {};
-  bool signed_weights = false;  ///< if false, a negative weight is an error
+  bool signed_weights = false;  ///< weights may be negative, otherwise an error; not with train.normalize = "weights"
   bool pairs = false;           ///< a right and a wrong answer to the same problem, in neighbouring rows; records only
   bool prompts = false;         ///< prompt tokens are targets too
   /// Only differences of the frozen value are used, so a head that learned scores is accepted.

@@ -38,6 +38,8 @@ enum class Signal {
   policy_entropy,     ///< entropy of the predicted distribution over the vocabulary, in nats
   policy_rank,        ///< number of tokens with a larger logit than the target: 0 for the likeliest, also if it is tied
   policy_margin,      ///< logit of the target minus the largest of the others: log p(target) - log p(best other)
+  policy_top_mass,    ///< sum of the probabilities of the Needs::top_k likeliest tokens, at most 1
+  policy_agreement,   ///< 1 if the head's likeliest token is head 1's for the same target, else 0; of head 1: 1
   reference_loss,     ///< as policy_loss
   reference_entropy,  ///< as policy_entropy
   data_weight,        ///< `weight` and `weights` of the record; 1 for a record without them

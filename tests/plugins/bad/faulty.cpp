@@ -15,14 +15,17 @@ struct ThrowsOnTheWay {
 class Faulty : public wmtp::Weighting {
  public:
   void options(wmtp::Options& o) override {
-    o.text(
-        "fault", fault_, "what goes wrong",
-        {"exception", "int",   "unwinding", "tensor", "shape",  "dtype",  "undefined", "nan",  "inf",   "negative",
-         "zero",      "sleep", "exit",      "device", "metric", "tokens", "pointer",   "mask", "state", "own state"});
+    o.text("fault", fault_, "what goes wrong",
+           {"exception", "int",    "unwinding", "tensor", "shape", "dtype",     "undefined",
+            "nan",       "inf",    "negative",  "zero",   "sleep", "exit",      "device",
+            "metric",    "tokens", "pointer",   "mask",   "state", "own state", "mass"});
     o.integer("step", step_, "at which optimizer step", 1);
     o.integer("rank", rank_, "on which rank; -1: on all", -1);
   }
-  wmtp::Needs needs() const override { return {.when = wmtp::When::before}; }
+  wmtp::Needs needs() const override {
+    if (fault_ == "mass") return {.when = wmtp::When::token, .reads = {wmtp::Signal::policy_top_mass}};
+    return {.when = wmtp::When::before};
+  }
 
   wmtp::Weights weigh(wmtp::BatchStep& step) override {
     const char* rank = std::getenv("RANK");

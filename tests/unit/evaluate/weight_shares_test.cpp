@@ -49,6 +49,13 @@ TEST(WeightShares, WithoutZerosThereIsNoLossOfThem) {
   EXPECT_FALSE(all.zero_loss);
 }
 
+TEST(WeightShares, AreOfTheSizesOfSignedWeights) {
+  const WeightShare all = weight_shares(tokens_with({none, 2, -2})).front();
+  EXPECT_EQ(all.weight_share, 1);
+  EXPECT_EQ(all.effective_share, 1);
+  EXPECT_EQ(all.weighted_loss, all.loss);
+}
+
 TEST(WeightShares, OverlapIsUndefinedForNegativeAndForEqualWeights) {
   const WeightOverlap negative = weight_overlaps(tokens_with({none, 1, -1, 3}), tokens_with({none, 1, 2, 3})).front();
   EXPECT_FALSE(negative.common);

@@ -238,6 +238,45 @@ TEST_F(TokenLossTest, AWeightingReadsRanksAndMarginsAtEveryWhen) {
         micro);
 }
 
+TEST_F(TokenLossTest, AWeightingReadsWhetherAHeadAgreesWithHead1OnTheSameTarget) {
+  for (int64_t k = 2; k <= heads; ++k)
+    hidden_[k] = at::where(at::rand({4, S, 1}) < 0.5, hidden_[1].roll(1 - k, 1), hidden_[k]);
+  const auto agreement = [&](const Tensor& ce, const Tensor&) {
+    const int64_t k = S - ce.size(1);
+    const auto likeliest = [&](int64_t head) { return at::matmul(hidden_[head], weight_.t()).argmax(-1); };
+    return likeliest(k).narrow(1, 0, S - k).eq(likeliest(1).narrow(1, k - 1, S - k)).to(at::kFloat);
+  };
+  for (const auto& answers : {with_padding, std::vector<Answer>(4, {{3, 1, 4, 1, 5, 9, 2, 6, 5, 3}, 0})})
+    for (const When when : after_losses)
+      for (const bool normalize : {false, true}) {
+        const MicroBatch micro = batch_of(answers, S, heads);
+        expect_as_by_hand(ask(std::make_unique<Weigh>(Needs{.when = when, .reads = {Signal::policy_agreement}},
+                                                      [](AnyStep step) {
+                                                        const Tensor read = step.get(Signal::policy_agreement);
+                                                        EXPECT_EQ(read.sizes(), step.valid().sizes());
+                                                        return Weights::by_source(read);
+                                                      }),
+                              micro, normalize),
+                          micro, agreement, normalize, name_of(when));
+      }
+}
+
+TEST_F(TokenLossTest, AWeightingReadsTheMassOfTheLikeliestTokensAtEveryWhen) {
+  const MicroBatch micro = batch_of(with_padding, S, heads);
+  const int64_t all = experiment_.model.vocab_size;
+  for (const When when : after_losses)
+    for (const int64_t k : {int64_t{2}, all})
+      ask(std::make_unique<Weigh>(Needs{.when = when, .reads = {Signal::policy_top_mass}, .top_k = k},
+                                  [&](AnyStep step) {
+                                    const Tensor mass = step.get(Signal::policy_top_mass), valid = step.valid();
+                                    EXPECT_EQ(mass.sizes(), valid.sizes());
+                                    EXPECT_TRUE(at::equal(mass.gt(0), valid));
+                                    EXPECT_EQ(at::allclose(mass, valid.to(at::kFloat), 1e-5), k == all);
+                                    return Weights::by_source(mass);
+                                  }),
+          micro);
+}
+
 TEST_F(TokenLossTest, WithoutAValidTokenIsZeroAndStillReportsMetrics) {
   const MicroBatch micro = batch_of({{}, {{1, 2}, 2}, {}, {}}, S, heads);
   for (const When when : {When::before, When::token, When::head, When::all})

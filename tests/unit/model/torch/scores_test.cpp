@@ -16,16 +16,20 @@ using at::Tensor;
 using test::distance;
 using test::PlainStore;
 
-constexpr ScoreRequest everything{true, true, true, true};
+constexpr ScoreRequest everything{true, true, true, true, /*top_k=*/4, true};
 constexpr int64_t num_tokens = 23, dim = 6, vocab = 11;
 
 Scores in_double(const Tensor& logits, const Tensor& targets) {
   const Tensor log_p = at::log_softmax(logits.to(at::kDouble), 1);
   const Tensor of_target = logits.gather(1, targets.unsqueeze(1)).squeeze(1);
   const Tensor others = logits.to(at::kDouble).scatter(1, targets.unsqueeze(1), -INFINITY);
-  return {-log_p.gather(1, targets.unsqueeze(1)).squeeze(1), -(log_p.exp() * log_p).sum(1),
-          of_target.eq(logits.amax(1)).to(at::kDouble), logits.gt(of_target.unsqueeze(1)).sum(1).to(at::kDouble),
-          of_target.to(at::kDouble) - others.amax(1)};
+  return {-log_p.gather(1, targets.unsqueeze(1)).squeeze(1),
+          -(log_p.exp() * log_p).sum(1),
+          of_target.eq(logits.amax(1)).to(at::kDouble),
+          logits.gt(of_target.unsqueeze(1)).sum(1).to(at::kDouble),
+          of_target.to(at::kDouble) - others.amax(1),
+          std::get<0>(log_p.exp().topk(std::min<int64_t>(everything.top_k, logits.size(1)))).sum(1),
+          logits.argmax(1).to(at::kDouble)};
 }
 
 void expect_near(const Scores& given, const Scores& expected, double tolerance) {
@@ -40,6 +44,10 @@ void expect_near(const Scores& given, const Scores& expected, double tolerance) 
   EXPECT_LE((given.ranks - expected.ranks).abs().max().item<double>(), is_exact ? 0 : 1);
   EXPECT_EQ(given.margins.scalar_type(), at::kFloat);
   EXPECT_LT((given.margins - expected.margins).abs().max().item<double>(), 3 * tolerance);
+  EXPECT_EQ(given.top_masses.scalar_type(), at::kFloat);
+  EXPECT_LT((given.top_masses - expected.top_masses).abs().max().item<double>(), tolerance);
+  EXPECT_EQ(given.likeliest.scalar_type(), at::kFloat);
+  EXPECT_TRUE(at::equal(given.likeliest.to(at::kDouble), expected.likeliest));
 }
 
 struct Case {
@@ -86,6 +94,8 @@ TEST_P(ScoresOfTokens, AreTheSameInOnePass) {
   EXPECT_TRUE(at::equal(result.scores.hits, alone.hits));
   EXPECT_TRUE(at::equal(result.scores.ranks, alone.ranks));
   EXPECT_TRUE(at::equal(result.scores.margins, alone.margins));
+  EXPECT_TRUE(at::equal(result.scores.top_masses, alone.top_masses));
+  EXPECT_TRUE(at::equal(result.scores.likeliest, alone.likeliest));
   EXPECT_TRUE(at::equal(at::cat(entropies), alone.entropies));
   EXPECT_TRUE(at::equal(at::cat(hits), alone.hits));
 }
@@ -94,7 +104,8 @@ TEST_P(ScoresOfTokens, AreUndefinedUnlessRequested) {
   PlainStore store;
   const LinearCrossEntropy loss = make(store);
   const Scores none = loss.scores(hidden_, targets_);
-  EXPECT_FALSE(none.entropies.defined() || none.hits.defined() || none.ranks.defined() || none.margins.defined());
+  EXPECT_FALSE(none.entropies.defined() || none.hits.defined() || none.ranks.defined() || none.margins.defined() ||
+               none.top_masses.defined() || none.likeliest.defined());
   const Scores hits = loss.scores(hidden_, targets_, {.hits = true});
   EXPECT_FALSE(hits.entropies.defined());
   EXPECT_TRUE(at::equal(hits.hits.to(at::kDouble), expected().hits));
@@ -127,6 +138,7 @@ TEST_P(ScoresOfTokens, OfOneTokenVocabulariesAreCertain) {
   EXPECT_TRUE(at::equal(scores.losses, at::zeros({num_tokens})));
   EXPECT_TRUE(at::equal(scores.entropies, at::zeros({num_tokens})));
   EXPECT_TRUE(at::equal(scores.hits, at::ones({num_tokens})));
+  EXPECT_TRUE(at::equal(scores.top_masses, at::ones({num_tokens}))) << "all tokens are fewer than top_k";
 }
 
 TEST_P(ScoresOfTokens, OfNoTokensAreEmpty) {
@@ -149,6 +161,7 @@ TEST_P(ScoresOfTokens, SurviveHugeLogits) {
   EXPECT_LT(distance(scores.losses, expected.losses), 1e-2);
   EXPECT_LT((scores.entropies - expected.entropies).abs().max().item<double>(), 1e-2);
   EXPECT_TRUE(at::equal(scores.hits.to(at::kDouble), expected.hits));
+  EXPECT_LE(scores.top_masses.max().item<float>(), 1.0F);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ScoresOfTokens,

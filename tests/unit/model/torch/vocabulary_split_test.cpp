@@ -21,7 +21,7 @@ using test::on_ranks;
 using test::PlainStore;
 
 constexpr int64_t dim = 6, vocab = 12;
-constexpr ScoreRequest everything{true, true, true, true};
+constexpr ScoreRequest everything{true, true, true, true, /*top_k=*/5, true};  // more than a quarter of the ids
 
 struct Case {
   std::vector<int64_t> tokens;  ///< of each rank
@@ -104,6 +104,8 @@ class DividedVocabulary : public testing::TestWithParam<Case> {
     EXPECT_TRUE(at::equal(found.hits, part.of(wanted.hits)));
     EXPECT_TRUE(at::equal(found.ranks, part.of(wanted.ranks)));
     EXPECT_LE(distance(found.margins, part.of(wanted.margins)), 1e-6);
+    EXPECT_LE(distance(found.top_masses, part.of(wanted.top_masses)), 1e-6);
+    EXPECT_TRUE(at::equal(found.likeliest, part.of(wanted.likeliest)));
   }
   static void expect_like(const Tensor& d_hidden, const Alone& wanted, const Part& part) {
     EXPECT_LE(distance(d_hidden, part.of(wanted.d_hidden)), 1e-6);
@@ -142,8 +144,9 @@ TEST_P(DividedVocabulary, CountsATargetAmongTheHighestWhereverTheOthersAre) {
   ASSERT_TRUE(at::equal(wanted, targets_.remainder(4).eq(1).to(at::kFloat)));
   on_parts(
       [&](Part& part) {
-        const Tensor hits = part.loss.scores(part.hidden, part.targets, everything, part.most).hits;
-        EXPECT_TRUE(at::equal(hits, part.of(wanted)));
+        const Scores found = part.loss.scores(part.hidden, part.targets, everything, part.most);
+        EXPECT_TRUE(at::equal(found.hits, part.of(wanted)));
+        EXPECT_TRUE(at::equal(found.likeliest, at::ones_like(found.likeliest))) << "the first of equal ones";
       },
       dense_);
 }

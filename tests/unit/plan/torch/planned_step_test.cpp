@@ -277,6 +277,21 @@ TEST(MemoryPlan, MatchesAWeightingThatNeedsLossesFirst) {
         e, [&] { return std::make_unique<Weigh>(Needs{.when = when}, all); }, a_number_per_token(e));
 }
 
+TEST(MemoryPlan, MatchesAWeightingThatReadsTheOrderOfLogits) {
+  const auto read = [](AnyStep step) {
+    return Weights::by_source(step.get(Signal::policy_top_mass) + step.get(Signal::policy_agreement));
+  };
+  const Experiment e = small_experiment();
+  for (const When when : {When::token, When::head, When::all})
+    expect_planned(
+        e,
+        [&] {
+          return std::make_unique<Weigh>(
+              Needs{.when = when, .reads = {Signal::policy_top_mass, Signal::policy_agreement}, .top_k = 5}, read);
+        },
+        a_number_per_token(e));
+}
+
 /// Three quarters of the tokens, as their weighting states.
 std::unique_ptr<Weighting> keeps_three_quarters() {
   return std::make_unique<Weigh>(Needs{.when = When::head, .reads = {Signal::reference_loss}}, [](AnyStep step) {
