@@ -60,6 +60,12 @@ Experiment with_host_shard_groups(Experiment experiment, int64_t ranks, int64_t 
   return experiment;
 }
 
+std::string offsets_text(const std::vector<int64_t>& offsets, int64_t heads) {
+  std::vector<double> all;
+  for (int64_t k = 1; k <= heads; ++k) all.push_back(double(future_offset(offsets, k)));
+  return toml_text(all);
+}
+
 std::string shard_group_misfit(const Experiment& experiment, int64_t processes) {
   const int64_t size = experiment.parallel.shard_group_size;
   if (size == 0) return "";

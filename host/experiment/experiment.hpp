@@ -380,6 +380,8 @@ inline bool has_shared_heads(const ModelConfig& m) { return m.future_heads == Fu
 inline int64_t num_head_blocks(const ModelConfig& m, int64_t heads) {
   return has_shared_heads(m) && heads > 2 ? 2 : heads;
 }
+/// The offsets of the first `heads` heads, as a list in TOML: "[1, 3, 5]".
+std::string offsets_text(const std::vector<int64_t>& offsets, int64_t heads);
 inline int64_t head_dim(const ModelConfig& m) { return m.head_dim > 0 ? m.head_dim : m.dim / m.heads; }
 
 /// The tables of frozen models, given or not.

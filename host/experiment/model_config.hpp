@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "base/enum_names.hpp"
 
@@ -46,6 +47,7 @@ struct ModelConfig {
   int64_t vocab_size = 0;  ///< resolved: the tokenizer's if there is one
   int64_t future_tokens = 4;
   FutureHeads future_heads = FutureHeads::parallel;  ///< what heads 2, 3, ... read; not in [value.model]
+  std::vector<int64_t> future_offsets;               ///< see future_offset; resolved: empty if the default is given
   int64_t max_sequence_length = 0;                   ///< resolved: = train.sequence_length when not given
   double rope_theta = 10000.0;
   std::optional<RopeScaling> rope_scaling;
@@ -67,6 +69,15 @@ struct ModelConfig {
   std::string experiment;  ///< policy only: path (as written) of the stage that trains the initial weights
   bool operator==(const ModelConfig&) const = default;
 };
+
+/// How many tokens ahead head k, from 1, predicts: k, unless `offsets`, ModelConfig::future_offsets, has one for each.
+inline int64_t future_offset(const std::vector<int64_t>& offsets, int64_t head) {
+  return offsets.empty() ? head : offsets.at(size_t(head - 1));
+}
+/// That of the last head.
+inline int64_t last_offset(const ModelConfig& m) {
+  return m.future_offsets.empty() ? m.future_tokens : m.future_offsets.back();
+}
 
 /// A key that only some architectures have. It is omitted from a document if it has its default, so that a model
 /// without it keeps the identity that it had before the key was introduced.

@@ -55,6 +55,8 @@ ValueRule rule_for() {
     rule.type = ValueType::texts;
   else if constexpr (std::is_same_v<T, std::vector<double>>)
     rule.type = ValueType::numbers;
+  else if constexpr (std::is_same_v<T, std::vector<int64_t>>)
+    rule.type = ValueType::integers;
   else if constexpr (std::is_enum_v<T>)
     rule.choices = all_names<T>();
   if constexpr (std::is_same_v<T, Precision>)
@@ -68,6 +70,8 @@ std::optional<Value> to_value(const Member& member) {
     return member ? to_value(*member) : std::nullopt;
   else if constexpr (std::is_enum_v<Member>)
     return Value(std::string(to_string(member)));
+  else if constexpr (std::is_same_v<Member, std::vector<int64_t>>)
+    return Value(std::vector<double>(member.begin(), member.end()));
   else
     return Value(member);
 }
@@ -77,6 +81,8 @@ void from_value(const Value& value, Member& member) {
   using T = typename RemoveOptional<Member>::Type;
   if constexpr (std::is_enum_v<T>)
     member = from_name<T>(std::get<std::string>(value)).value();
+  else if constexpr (std::is_same_v<T, std::vector<int64_t>>)
+    member.assign(std::get<std::vector<double>>(value).begin(), std::get<std::vector<double>>(value).end());
   else
     member = std::get<T>(value);
 }

@@ -150,8 +150,8 @@ SchemaTable frozen_table(const std::string& name, const std::string& help, Froze
   if (name == "reference")  // the identity has what follows from it (job/identity.cpp)
     table.keys.push_back(key("heads", IN(frozen, heads),
                              "which of its heads the policy's head k is compared with: `own`: head k, which has read "
-                             "the same tokens; `next`: the next-token head, which has read k - 1 more; `auto`: `own` "
-                             "if it has at least as many heads as the policy, else `next`")
+                             "the same tokens; `next`: the next-token head, which has read more; `auto`: `own` "
+                             "if it has at least as many heads as the policy, with the same offsets, else `next`")
                              .not_in_identity());
   return table;
 }
@@ -257,6 +257,13 @@ SchemaTable model_table() {
     return has_chained_heads(e.model) ? to_value(e.model.future_heads) : std::nullopt;  // keeps earlier identities
   };
   table.keys.push_back(future_heads);
+  table.keys.push_back(key("future_offsets", AT(model.future_offsets),
+                           "tokens ahead that each head predicts, one for each of `future_tokens`, rising from 1, as "
+                           "`[1, 3, 5, 7]` in L-MTP; only for `parallel` heads")
+                           .range(1, 256)
+                           .not_empty()
+                           .defaults_to("1, 2, ... `future_tokens`; those of `weights` with several heads")
+                           .unset_when_empty());
   table.keys.push_back(key("weights", AT(model.weights),
                            "initial weights: a safetensors file or folder with names of Meta or Hugging Face, a run's "
                            "folder or checkpoint, `run:NAME`, `run:NAME@STEP` or `run:NAME@best`; empty, without "

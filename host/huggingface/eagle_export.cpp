@@ -133,11 +133,14 @@ int64_t export_eagle(const ModelExport& request) {
   const ModelConfig& model = saved.model;
   const auto refuse = [&](const std::string& found) {
     throw Error(ExitStatus::usage, request.model.string() + ": found " + found +
-                                       ", wanted a Llama with two or more parallel heads: EAGLE-3's format has no "
-                                       "other model whose draft is head 2");
+                                       ", wanted a Llama with two or more parallel heads, the second of which predicts "
+                                       "the token after the next: EAGLE-3's format has no other model whose draft is "
+                                       "head 2");
   };
   if (model.future_tokens < 2) refuse("one head");
   if (has_chained_heads(model)) refuse(std::string(to_string(model.future_heads)) + " heads");
+  if (future_offset(model.future_offsets, 2) != 2)
+    refuse("future_offsets " + offsets_text(model.future_offsets, model.future_tokens));
   if (num_trunk_blocks(model) < 2) refuse("fewer than two blocks below the heads, too few for three hidden states");
   for_each_shape_option(model, [&](const ShapeOption& option, const auto& value) {
     const std::string name = option.name;

@@ -245,8 +245,7 @@ SavedShape read_hf_shape(const std::filesystem::path& folder) {
   if (!is_there(folder / heads_identity_name)) return saved;
   ExternalJson keys(folder / heads_identity_name);
   keys.integer("format_version", heads_format_version, heads_format_version);
-  saved.model.future_tokens = keys.integer("n_future_tokens", 1, max_future_tokens);
-  saved.model.future_heads = read_future_heads(keys);
+  read_heads(keys, std::nullopt, saved.model);
   saved.model.layers += saved.model.future_tokens - 1;
   saved.value_heads = read_value_heads(keys);
   keys.finish("export the model again");

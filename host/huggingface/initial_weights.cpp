@@ -184,7 +184,8 @@ std::optional<ModelConfig> stated_shape(const fs::path& folder) {
 }
 
 StoredHeads stored_heads(const fs::path& weights) {
-  if (const auto stated = stated_shape(weights)) return {stated->future_tokens, stated->future_heads};
+  if (const auto stated = stated_shape(weights))
+    return {stated->future_tokens, stated->future_heads, stated->future_offsets};
   StoredHeads stored;
   for (const std::string& name : SafetensorsFolder(weights).names()) {
     if (!name.starts_with(extra_heads)) continue;
@@ -208,6 +209,13 @@ ModelConfig read_model_config(const fs::path& folder, const ModelConfig& like) {
   config.weights = like.weights;
   config.experiment = like.experiment;
   return config;
+}
+
+std::string offsets_difference(const fs::path& path, const ModelConfig& model) {
+  const ModelConfig found = read_model_config(path, model);
+  const int64_t heads = std::min(found.future_tokens, model.future_tokens);
+  const std::string there = offsets_text(found.future_offsets, heads), here = offsets_text(model.future_offsets, heads);
+  return there == here ? "" : "future_offsets is " + there + " there and " + here + " here";
 }
 
 std::vector<std::string> math_differences(const fs::path& path, const ModelConfig& model) {

@@ -64,9 +64,14 @@ std::optional<ModelConfig> stated_shape(const std::filesystem::path& folder);
 struct StoredHeads {
   int64_t count = 1;
   FutureHeads kind = FutureHeads::parallel;
+  std::optional<std::vector<int64_t>> offsets = {};  ///< ModelConfig::future_offsets, if the folder states a shape
 };
 /// Error(data) if there is nothing to read.
 StoredHeads stored_heads(const std::filesystem::path& weights);
+
+/// "future_offsets is [1, 2] there and [1, 3] here", of the heads that the weights and `model` have; "" without a
+/// difference.
+std::string offsets_difference(const std::filesystem::path& path, const ModelConfig& model);
 
 /// Differences between the weights' config and `model` that no tensor reveals: positions and norms. "rope_theta is
 /// 500000.0 there and 10000.0 here"

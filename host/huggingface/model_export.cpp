@@ -81,7 +81,7 @@ void write_descriptions(const ModelExport& request, const SavedShape& saved, con
   Json heads{{"format_version", heads_format_version},
              {"n_future_tokens", saved.model.future_tokens},
              {"value_heads", saved.value_heads}};
-  if (has_chained_heads(saved.model)) heads["future_heads"] = to_string(saved.model.future_heads);
+  add_heads_json(saved.model, heads);
   write_new_file(folder / heads_identity_name, pretty_json(heads));
 }
 

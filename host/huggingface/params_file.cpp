@@ -29,7 +29,44 @@ std::string read_template(ExternalJson& keys) {
   return found;
 }
 
+FutureHeads read_future_heads(ExternalJson& keys) {
+  if (!keys.has("future_heads")) return FutureHeads::parallel;
+  if (const auto heads = from_name<FutureHeads>(keys.text("future_heads"))) return *heads;
+  keys.refuse("future_heads", "\"parallel\", \"chained\" or \"shared\"");
+  return FutureHeads::parallel;
+}
+
+std::vector<int64_t> read_future_offsets(ExternalJson& keys, const ModelConfig& model) {
+  if (!keys.has("future_offsets")) return {};
+  const Json& list = keys.value("future_offsets");
+  std::vector<int64_t> offsets;
+  const auto follows = [&](const Json& one) {
+    return one.is_number_unsigned() && one.get<uint64_t>() <= uint64_t(max_future_offset) &&
+           (offsets.empty() ? one == 1 : one.get<int64_t>() > offsets.back());
+  };
+  for (const Json& one : list.is_array() ? list : Json::array())
+    if (follows(one)) offsets.push_back(one.get<int64_t>());
+  const bool has_each = list.size() == offsets.size() && int64_t(offsets.size()) == model.future_tokens;
+  if (has_each && !has_chained_heads(model)) return offsets;
+  keys.refuse("future_offsets", has_chained_heads(model)
+                                    ? std::string("no such key for ") + to_string(model.future_heads) + " heads"
+                                    : "rising integers from 1 to at most " + std::to_string(max_future_offset) +
+                                          ", one for each of the " + counted(model.future_tokens, "head"));
+  return {};
+}
+
 }  // namespace
+
+void read_heads(ExternalJson& keys, std::optional<int64_t> default_count, ModelConfig& model) {
+  model.future_tokens = keys.integer("n_future_tokens", 1, max_future_tokens, default_count);
+  model.future_heads = read_future_heads(keys);
+  model.future_offsets = read_future_offsets(keys, model);
+}
+
+void add_heads_json(const ModelConfig& model, Json& to) {
+  if (has_chained_heads(model)) to["future_heads"] = to_string(model.future_heads);
+  if (!model.future_offsets.empty()) to["future_offsets"] = model.future_offsets;
+}
 
 Json read_value_heads(ExternalJson& keys) {
   const auto has_text = [](const Json& head, const char* key) { return head.contains(key) && head[key].is_string(); };
@@ -44,13 +81,6 @@ Json read_value_heads(ExternalJson& keys) {
   keys.refuse("value_heads",
               "a list of {\"name\", \"kind\"} or {\"name\", \"kind\", \"meaning\": \"value\" or \"score\"}");
   return Json::array();
-}
-
-FutureHeads read_future_heads(ExternalJson& keys) {
-  if (!keys.has("future_heads")) return FutureHeads::parallel;
-  if (const auto heads = from_name<FutureHeads>(keys.text("future_heads"))) return *heads;
-  keys.refuse("future_heads", "\"parallel\", \"chained\" or \"shared\"");
-  return FutureHeads::parallel;
 }
 
 Json read_token_ids(ExternalJson& keys, const char* key) {
@@ -87,8 +117,7 @@ SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFol
   model.layers = keys.integer("n_layers", 1, max_layers);
   model.heads = keys.integer("n_heads", 1, max_heads);
   model.kv_heads = keys.integer("n_kv_heads", 1, max_heads, model.heads);
-  model.future_tokens = keys.integer("n_future_tokens", 1, max_future_tokens, 1);
-  model.future_heads = read_future_heads(keys);
+  read_heads(keys, 1, model);
   model.rope_theta = read_rope_theta(keys, "rope_scaling", 10000.0);
   model.norm_eps = keys.positive("norm_eps", 1e-5);
   model.vocab_size = rows_of(files, embedding_weight, keys, "vocab_size");
@@ -140,7 +169,7 @@ std::string params_text(const SavedShape& saved) {
               {"norm_eps", m.norm_eps},
               {"vocab_size", m.vocab_size},
               {"ffn_dim", m.ffn_dim}};
-  if (has_chained_heads(m)) params["future_heads"] = to_string(m.future_heads);
+  add_heads_json(m, params);
   if (m.rope_scaling) {
     params["rope_scaling"] = rope_scaling_json(*m.rope_scaling);
     params["use_scaled_rope"] = true;

@@ -1,7 +1,7 @@
 // params.json: the shape of a model, stored next to its weights, with Meta's keys and ours (ffn_dim, n_future_tokens,
-// future_heads, rope_scaling, value_heads, tokenizer, template, and the options of experiment/model_config.hpp). Meta's
-// own files state the vocabulary size and the feed-forward width indirectly or not at all, so those two are taken from
-// the tensors.
+// future_heads, future_offsets, rope_scaling, value_heads, tokenizer, template, and the options of
+// experiment/model_config.hpp). Meta's own files state the vocabulary size and the feed-forward width indirectly or not
+// at all, so those two are taken from the tensors.
 #pragma once
 
 #include <filesystem>
@@ -47,8 +47,11 @@ Json token_ids_json(const std::vector<int64_t>& ids);
 /// Whether the files contain head 1's block; a value model has none.
 bool predicts_tokens(const SavedShape& saved, const SafetensorsFolder& files);
 
-/// The value of "future_heads"; parallel if the key is missing.
-FutureHeads read_future_heads(ExternalJson& keys);
+/// "n_future_tokens", "future_heads" and "future_offsets"; with the first only, parallel heads of the next tokens.
+void read_heads(ExternalJson& keys, std::optional<int64_t> default_count, ModelConfig& model);
+
+/// The keys of read_heads but the first, where they differ from their defaults.
+void add_heads_json(const ModelConfig& model, Json& to);
 
 /// The list under "value_heads"; empty if the key is missing.
 Json read_value_heads(ExternalJson& keys);

@@ -11,6 +11,7 @@
 #include "base/round_up.hpp"
 #include "inference/row_math.hpp"
 #include "model/chunks.hpp"
+#include "model/drafts.hpp"
 #include "model/torch/kernels/products.hpp"
 #include "model/torch/kernels/tensors.hpp"
 
@@ -160,7 +161,8 @@ CachedModel::CachedModel(ShardedModel& model, int64_t positions, int64_t texts, 
       is_chained_(has_chained_heads(model.config()) && model.num_heads() > 1),
       eps_(model.config().norm_eps),
       rotary_(model.rotary().contiguous()),
-      read_again_(is_chained_ ? model.num_heads() - 2 : 0) {
+      offsets_(model.config().future_offsets),
+      read_again_(is_chained_ ? model.num_heads() - 2 : most_drafts(offsets_, model.num_heads()) - 1) {
   for (const auto& unit : model.units()) weights_.push_back(std::make_unique<Gathered>(*unit));
   const ModelConfig& config = model.config();
   const bool copies = weights != at::kFloat;
@@ -270,8 +272,15 @@ void CachedModel::stop_proposing() {
 std::vector<int64_t> CachedModel::propose_from(const Tensor& rows, int64_t begin) {
   std::vector<Tensor> hidden;
   const int64_t n = rows.size(0);
-  for (size_t k = 1; k < heads_.size(); ++k)
-    hidden.push_back(heads_[k].run(rows, TextRows(0, begin, n), {n - 1}, rotary_));
+  bool can_look_back = true;
+  for (size_t k = 1; k < heads_.size(); ++k) {
+    const int64_t drafts = num_drafts(offsets_, int64_t(k) + 1);
+    const Tensor read =
+        heads_[k].run(rows, TextRows(0, begin, n), indices(std::max<int64_t>(0, n - drafts), n), rotary_);
+    can_look_back = can_look_back && drafts <= n;
+    if (can_look_back) hidden.push_back(read);
+  }
+  if (hidden.empty()) return {};
   const Tensor logits = output_logits(at::cat(hidden));
   std::vector<int64_t> ids;
   for (int64_t k = 0; k < logits.size(0); ++k) ids.push_back(most_likely(logits[k]));

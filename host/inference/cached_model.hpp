@@ -1,8 +1,8 @@
 // CachedModel: a multi-token model that reads texts in portions and caches keys and values, so that each token is
 // computed once. Head 1 produces the logits of the next token. The other heads propose the tokens after it, for one
-// text: parallel heads from the same trunk output, chained heads one after another, each from the output of the head
-// before and the token that it proposed. One process, CPU; not thread-safe. All numbers are fp32; with bf16 weights,
-// each matrix is rounded to bf16, and the results are bitwise those of a model with the rounded weights in fp32.
+// text: parallel heads from the trunk outputs (model/drafts.hpp), chained heads one after another, each from the output
+// of the head before and the token that it proposed. One process, CPU; not thread-safe. All numbers are fp32; with bf16
+// weights, each matrix is rounded to bf16, and results are bitwise those of a model with the rounded weights in fp32.
 #pragma once
 
 #include <cstdint>
@@ -101,9 +101,9 @@ class CachedModel {
   void shorten(int64_t length, int64_t text = 0);
   /// Text `to` becomes the first `length` tokens of text `from`. [one head]
   void copy_text(int64_t from, int64_t to, int64_t length);
-  /// The most likely tokens of heads 2, 3, … at the last cached token of text 0: the second, third, … token after it,
-  /// if `next` is the first. These heads first read all tokens fed since the last proposal. Error(bug) without such a
-  /// token, and after stop_proposing().
+  /// The drafts of the second, third, … token after the last cached one of text 0, if `next` is the first: the most
+  /// likely ones of heads 2, 3, …, which first read all tokens fed since the last proposal. Fewer in a text that is too
+  /// short for heads to look back. Error(bug) without such a token, and after stop_proposing().
   std::vector<int64_t> propose(int64_t next);
   /// Drops what the other heads have not read, which every feed would otherwise add to.
   void stop_proposing();
@@ -127,7 +127,9 @@ class CachedModel {
   at::Tensor rows_;           ///< [n,D] read by head 2: outputs of the trunk or, if chained, of head 1
   int64_t rows_begin_ = 0;    ///< position of the first row
   int64_t proposed_ = 0;      ///< number of tokens cached by head 2
-  /// Positions that chained heads read again: those at which the last head read a proposal, which may have been wrong.
+  std::vector<int64_t> offsets_;
+  /// Positions that the other heads read again: chained heads those at which the last head read a proposal, which may
+  /// have been wrong; parallel heads those to which they look back.
   int64_t read_again_;
 };
 

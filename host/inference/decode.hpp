@@ -1,9 +1,9 @@
 // Decoding: text from a model, token by token.
 //
 // Greedy decoding takes the token that head 1 considers most likely. With more heads the model drafts for itself
-// (blockwise parallel decoding, Stern et al. 2018; self-speculation, Gloeckle et al., arXiv 2404.19737): heads 2 … n
-// propose the tokens after the next one, one forward pass reads all of them, and head 1 verifies each. Proposals are
-// accepted up to the first that differs from head 1's choice, followed by head 1's own token. A forward pass thus
+// (blockwise parallel decoding, Stern et al. 2018; self-speculation, Gloeckle et al., arXiv 2404.19737): the others
+// propose the n - 1 tokens after the next one, one forward pass reads all of them, and head 1 verifies each. Proposals
+// are accepted up to the first that differs from head 1's choice, followed by head 1's own token. A forward pass thus
 // yields 1 to n tokens, the same as plain greedy decoding, because head 1's logits are bitwise the same either way
 // (row_math.hpp). For the same reason a text is the same whether it is decoded alone or together with others, which
 // reads each weight once for all of them.

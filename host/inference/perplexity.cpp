@@ -50,7 +50,7 @@ size_t stride_of(const PerplexityRequest& request, size_t longest) {
 }
 
 /// One sequence whose new tokens, except its first token, are targets.
-MicroBatch micro_batch_of(const TextWindow& window, const std::vector<int64_t>& ids, int64_t heads) {
+MicroBatch micro_batch_of(const TextWindow& window, const std::vector<int64_t>& ids, const ModelConfig& model) {
   const auto S = int64_t(window.end - window.begin), first = int64_t(window.first_new - window.begin);
   MicroBatch micro;
   micro.batch.tokens =
@@ -59,7 +59,9 @@ MicroBatch micro_batch_of(const TextWindow& window, const std::vector<int64_t>& 
   micro.batch.kind = at::full({1, S}, 2, at::kByte);
   micro.batch.sequence = at::zeros({1}, at::kLong);
   micro.targets = (at::arange(S) >= first).view({1, S});
-  for (int64_t head = 1; head <= heads; ++head) micro.counts.push_back(S - std::max(head, first));
+  micro.offsets = model.future_offsets;
+  for (int64_t head = 1; head <= model.future_tokens; ++head)
+    micro.counts.push_back(S - std::max(micro.offset(head), first));
   micro.positions = micro.windows = {0};
   return micro;
 }
@@ -90,9 +92,10 @@ std::vector<HeadLoss> head_losses(const PerplexityRequest& request) try {
 
   std::vector<HeadLoss> heads(size_t(model.num_heads()));
   WorkProgress progress("reading tokens", int64_t(ids.size()));
-  for (const TextWindow& window : split_into_windows(ids.size(), S, stride, heads.size() + 1)) {
-    if (window.end - window.begin <= heads.size()) break;  // all of the text is too short for the last head
-    const MicroBatch micro = micro_batch_of(window, ids, model.num_heads());
+  const auto farthest = size_t(last_offset(model.config()));
+  for (const TextWindow& window : split_into_windows(ids.size(), S, stride, farthest + 1)) {
+    if (window.end - window.begin <= farthest) break;  // all of the text is too short for the last head
+    const MicroBatch micro = micro_batch_of(window, ids, model.config());
     const StepCounts counts;
     StepTotals totals;
     StepContext step(environment, {0, counts, totals}, micro);
@@ -105,9 +108,8 @@ std::vector<HeadLoss> head_losses(const PerplexityRequest& request) try {
     progress.done(int64_t(window.end - window.first_new));
   }
   if (heads[0].tokens == 0)
-    throw Error(ExitStatus::usage, "the text has " + std::to_string(ids.size()) +
-                                       " tokens, wanted more than the model's " + std::to_string(heads.size()) +
-                                       " heads");
+    throw Error(ExitStatus::usage, "the text has " + std::to_string(ids.size()) + " tokens, wanted more than " +
+                                       std::to_string(farthest) + ", as far as the model's last head predicts");
   for (HeadLoss& head : heads) {
     head.loss /= double(head.tokens);
     if (!std::isfinite(head.loss))

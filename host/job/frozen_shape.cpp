@@ -19,13 +19,15 @@ bool is_of_another_kind(const StoredHeads& stored, const FrozenConfig& reference
 StoredHeads as_shared(StoredHeads stored, const ModelConfig& shape) {
   const bool has_one_block =
       stored.kind == FutureHeads::shared || (stored.kind == FutureHeads::chained && stored.count == 2);
-  return has_shared_heads(shape) && has_one_block ? StoredHeads{shape.future_tokens, FutureHeads::shared} : stored;
+  return has_shared_heads(shape) && has_one_block ? StoredHeads{shape.future_tokens, FutureHeads::shared, {}} : stored;
 }
 
-/// The heads of `stored` that the reference has by its table.
-int64_t usable_heads(const StoredHeads& stored, const FrozenConfig& reference) {
+/// The heads of `stored` that the reference has by its table and that predict the same tokens as the policy's.
+int64_t usable_heads(const StoredHeads& stored, const Experiment& experiment) {
+  const FrozenConfig& reference = experiment.reference;
   if (is_of_another_kind(stored, reference)) return 1;
-  return reference.model ? std::min(stored.count, reference.model->future_tokens) : stored.count;
+  const int64_t heads = reference.model ? std::min(stored.count, reference.model->future_tokens) : stored.count;
+  return common_heads(heads, stored.offsets.value_or(experiment.model.future_offsets), experiment.model);
 }
 
 [[noreturn]] void refuse_own(const Experiment& experiment, const std::filesystem::path& weights,
@@ -37,8 +39,14 @@ int64_t usable_heads(const StoredHeads& stored, const FrozenConfig& reference) {
     throw Error(ExitStatus::data, refused + to_string(stored.kind) + " heads, [reference.model] has " +
                                       to_string(reference.model->future_heads) + " ones; set its future_heads to \"" +
                                       to_string(stored.kind) + "\"");
-  throw Error(ExitStatus::data, refused + counted(stored.count, "head") + ", wanted at least [model] future_tokens = " +
-                                    std::to_string(experiment.model.future_tokens) + "; " + own_heads_hint);
+  const ModelConfig& policy = experiment.model;
+  const std::string wanted =
+      stored.count < policy.future_tokens
+          ? counted(stored.count, "head") +
+                ", wanted at least [model] future_tokens = " + std::to_string(policy.future_tokens)
+          : "heads with future_offsets " + offsets_text(stored.offsets.value_or(policy.future_offsets), stored.count) +
+                ", wanted those of [model], " + offsets_text(policy.future_offsets, policy.future_tokens);
+  throw Error(ExitStatus::data, refused + wanted + "; " + own_heads_hint);
 }
 
 /// With the heads to read, if weights have them.
@@ -47,12 +55,13 @@ FrozenShape reference_shape(ModelConfig model, const Experiment& experiment, con
   const int64_t wanted = experiment.model.future_tokens;
   if (wanted == 1 || reference.heads == ReferenceHeads::next) return {std::move(model), 1};
   const StoredHeads stored = as_shared(stored_heads(weights), model);
-  const int64_t found = usable_heads(stored, reference);
+  const int64_t found = usable_heads(stored, experiment);
   if (lacks_own_heads(reference.heads, found, wanted)) refuse_own(experiment, weights, stored);
   if (!reads_own_heads(reference.heads, found, wanted)) return {std::move(model), 1};
   model.layers += stored.count - model.future_tokens;  // the trunk stays as it is stated
   model.future_tokens = stored.count;
   model.future_heads = stored.kind;
+  model.future_offsets = experiment.model.future_offsets;
   return {std::move(model), wanted};
 }
 
@@ -63,7 +72,8 @@ FrozenShape frozen_shape(const std::string& table, const Experiment& experiment,
   const FrozenConfig& config = is_reference ? experiment.reference : experiment.value;
   if (const Experiment* stage = config.model ? nullptr : experiment.stage(table)) {
     const int64_t policy = experiment.model.future_tokens;
-    const bool reads_own = is_reference && reads_own_heads(config.heads, stage->model.future_tokens, policy);
+    const int64_t common = common_heads(stage->model.future_tokens, stage->model.future_offsets, experiment.model);
+    const bool reads_own = is_reference && reads_own_heads(config.heads, common, policy);
     return {stage->model, !is_reference ? 0 : reads_own ? policy : 1};
   }
   ModelConfig model = config.model ? *config.model : read_model_config(weights, experiment.model);

@@ -11,7 +11,7 @@
 namespace wmtp {
 
 struct FrozenShape {
-  ModelConfig model;
+  ModelConfig model;        ///< its future_offsets at least of the heads that are read
   int64_t token_heads = 0;  ///< that are read: of a reference 1, or as many as the policy has if its own are
 };
 

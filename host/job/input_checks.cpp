@@ -71,6 +71,9 @@ void check_inputs(const Experiment& experiment, int64_t processes, const Catalog
 std::vector<std::string> weight_warnings(const std::string& table, const std::filesystem::path& weights,
                                          const ModelConfig& model) {
   std::vector<std::string> warnings = math_differences(weights, model);
+  if (table == "model")  // a frozen model's heads are read only if they predict the same tokens
+    if (std::string difference = offsets_difference(weights, model); !difference.empty())
+      warnings.push_back(std::move(difference));
   if (table == "model" && is_hf_folder(weights))
     std::ranges::move(dropout_differences(weights), std::back_inserter(warnings));
   for (std::string& warning : warnings) warning = "[" + table + "] weights " + weights.string() + ": " + warning;

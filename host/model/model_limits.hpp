@@ -10,7 +10,8 @@
 namespace wmtp {
 
 inline constexpr int64_t max_dim = 65536, max_layers = 1024, max_heads = 1024, max_ffn_dim = 1 << 20,
-                         max_vocabulary = 1 << 24, max_future_tokens = 64, max_positions = 1 << 20;
+                         max_vocabulary = 1 << 24, max_future_tokens = 64, max_future_offset = 256,
+                         max_positions = 1 << 20;
 
 /// Contradictions between attention heads and model width, phrased to follow "wanted "; all sizes must be positive.
 inline std::vector<std::string> head_mistakes(const ModelConfig& model) {

@@ -86,7 +86,9 @@ class Planner {
     if (e_.data.kind == DataKind::records) {
       const auto longest = longest_row(e_, cache_, needs_.pairs);
       data.longest_is_known = longest.has_value();
-      if (longest) data.positions = batch_positions(*longest, e_.train.sequence_length);
+      const int64_t offset = needs_.when ? last_offset(e_.model) : 0;
+      const int64_t least = least_positions(offset, ranks_per_sequence(e_.parallel));
+      if (longest) data.positions = batch_positions(std::max(*longest, least), e_.train.sequence_length);
     }
     data.tokens_a_step = sequences * e_.train.sequence_length;
     if (e_.train.steps > 0) data.steps = e_.train.steps;
@@ -139,7 +141,7 @@ std::vector<PlannedVariant> divided_layouts(const Experiment& experiment, const 
     const int64_t ranks = ranks_per_sequence(parallel);
     const auto fits = [&](const ModelConfig* shape) { return block_misfit(*shape, parallel).empty(); };
     return std::ranges::all_of(shapes, fits) && q.ranks / q.hosts % ranks == 0 && q.positions % ranks == 0 &&
-           q.positions / ranks >= experiment.model.future_tokens;
+           q.positions / ranks >= last_offset(experiment.model);
   };
   const auto add = [&](const ParallelConfig& parallel, Strategy strategy) {
     PlannedVariant variant = variant_of(strategy);

@@ -439,7 +439,7 @@ void print_json(std::ostream& out, const Comparison& comparison) {
 
 }  // namespace
 
-const char* const why_no_difference = "the weights or the number of heads differ; compare valid/ce_head_1";
+const char* const why_no_difference = "the weights or the heads differ; compare valid/ce_head_1";
 
 const std::vector<std::string>& metrics_with_quantities() {
   static const std::vector<std::string> names{"train/loss", "train/ce", "valid/loss"};
@@ -450,11 +450,12 @@ std::string quantity_of(const std::string& metric, const std::map<std::string, s
   const std::string name = metric.substr(0, metric.find(','));  // "valid/loss, lowest"
   if (const auto& names = metrics_with_quantities(); std::find(names.begin(), names.end(), name) == names.end())
     return "";
-  // A training loss contains the weights; a mean over heads depends on their number.
+  // A training loss contains the weights; a mean over heads depends on their number and on what they predict.
   std::string quantity;
   for (const auto& [key, value] : params) {
     const bool is_weight = key.starts_with("pipeline.") || key == "train.normalize" || key == "train.head_weights";
-    if (key == "model.future_tokens" || (name == "train/loss" && is_weight)) quantity += key + "=" + value + "\n";
+    const bool is_of_heads = key == "model.future_tokens" || key == "model.future_offsets";
+    if (is_of_heads || (name == "train/loss" && is_weight)) quantity += key + "=" + value + "\n";
   }
   return quantity;
 }

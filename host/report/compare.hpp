@@ -40,7 +40,7 @@ std::string with_error(const MeanAndError& of, bool signed_number = false);
 std::string quantity_of(const std::string& metric, const std::map<std::string, std::string>& params);
 /// The metrics for which quantity_of() is not always "".
 const std::vector<std::string>& metrics_with_quantities();
-/// "the weights or the number of heads differ; compare valid/ce_head_1"
+/// "the weights or the heads differ; compare valid/ce_head_1"
 extern const char* const why_no_difference;
 /// Those of `metrics` that do not measure the same in all of the runs.
 std::vector<std::string> incomparable(const LogReader& log, const std::vector<int64_t>& runs,

@@ -81,25 +81,26 @@ void check_form(const Tensor& loss, const Tensor& logits) {
   if (!loss.requires_grad()) refuse("constant", "one that depends on logits()");
 }
 
-/// `hidden` [B,L,D] with the positions after this rank's that a target of another head may be predicted from.
-Tensor with_later_sources(const SequenceSplit& split, const Tensor& hidden, int64_t heads) {
-  return split.is_whole() || heads == 1 ? hidden : split.with_following(hidden, heads - 1);
+/// `hidden` [B,L,D] with the positions after this rank's that a next-token head predicts a target of another head from.
+Tensor with_later_sources(const SequenceSplit& split, const Tensor& hidden, const StepContext& step) {
+  const int64_t later = step.offset(step.heads()) - 1;
+  return split.is_whole() || later == 0 ? hidden : split.with_following(hidden, later);
 }
 
 /// [B,L,D] of a head of the reference, whose row for a target of the policy's head is `away` positions later.
 Tensor reference_hidden(StepContext& step, int64_t head, int64_t& away) {
   const Tensor& all = step.reference_hidden();
   const bool is_of_heads = all.size(0) > 1;
-  away = is_of_heads ? 0 : head - 1;
+  away = is_of_heads ? 0 : step.offset(head) - 1;
   const Tensor hidden = all.select(0, is_of_heads ? head - 1 : 0);
-  return with_later_sources(step.reference().split(), hidden, step.heads());
+  return with_later_sources(step.reference().split(), hidden, step);
 }
 
 }  // namespace
 
 void AuxiliaryTerm::keep_head_1(const ActiveAuxiliaryLoss& auxiliary, StepContext& step, const ShardedModel& model,
                                 const Tensor& hidden) {
-  if (auxiliary.needs.head_1) step.set_head_1(with_later_sources(model.split(), hidden.detach(), step.heads()));
+  if (auxiliary.needs.head_1) step.set_head_1(with_later_sources(model.split(), hidden.detach(), step));
 }
 
 AuxiliaryTerm::AuxiliaryTerm(const ActiveAuxiliaryLoss& auxiliary, const HeadRows& rows,
@@ -111,7 +112,7 @@ AuxiliaryTerm::AuxiliaryTerm(const ActiveAuxiliaryLoss& auxiliary, const HeadRow
     reference_hidden_ = rows.of(hidden, away);
     reference_output_.emplace(rows.step.reference().output_unit());
   }
-  if (auxiliary.needs.head_1) head_1_hidden_ = rows.of(rows.step.head_1(), rows.head - 1);
+  if (auxiliary.needs.head_1) head_1_hidden_ = rows.of(rows.step.head_1(), rows.offset - 1);
   sum_ = at::zeros({}, rows.hidden.options().dtype(at::kDouble));
 }
 

@@ -81,11 +81,12 @@ std::map<std::string, Tensor> FrozenModel::predictions(std::vector<Tensor> outpu
 /// By source, [B,L].
 Scores FrozenModel::scores(int64_t head, const Tensor& normed, const Tensor& tokens, bool entropies) {
   const int64_t B = tokens.size(0), S = tokens.size(1), L = normed.size(1);
-  const Positions sources = model_->split().local_positions_below(S - head, S);
+  const int64_t offset = future_offset(model_->config().future_offsets, head);
+  const Positions sources = model_->split().local_positions_below(S - offset, S);
   const auto rows_from = [&](const Tensor& x, int64_t first) {  // a single column would stay a view with a stride
     return x.narrow(1, first, sources.count).flatten(0, 1).contiguous();
   };
-  Scores scores = loss_->scores(rows_from(normed, 0), rows_from(tokens, std::min(sources.first + head, S)),
+  Scores scores = loss_->scores(rows_from(normed, 0), rows_from(tokens, std::min(sources.first + offset, S)),
                                 {.entropies = entropies}, B * L);
   for (Tensor* one : {&scores.losses, &scores.entropies}) {
     if (!one->defined()) continue;

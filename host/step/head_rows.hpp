@@ -12,6 +12,7 @@ namespace wmtp {
 struct HeadRows {
   StepContext& step;
   int64_t head;
+  int64_t offset;              ///< of the head's targets
   Positions sources;           ///< those that have a target position
   int64_t most;                ///< number of rows of the rank with the most, of those that divide the vocabulary
   at::Tensor index;            ///< [N] into the B * sources.count of them; undefined: all

@@ -12,17 +12,6 @@
 namespace wmtp {
 namespace {
 
-/// [B,S] by source for the target of head k: the signal of the frozen model's head k, or, of a model that predicts only
-/// the next token, its signal at source s+k-1.
-Tensor for_head(const Tensor& signal, int64_t head) {
-  if (signal.dim() == 3) return signal.select(2, head - 1);
-  const Tensor& next_token = signal;
-  const int64_t S = next_token.size(1);
-  Tensor aligned = at::zeros_like(next_token);
-  if (head < S) aligned.narrow(1, 0, S - head).copy_(next_token.narrow(1, head - 1, S - head));
-  return aligned;
-}
-
 uint32_t sum_of(const at::Tensor& tensor) {
   if (!tensor.is_cpu()) return 0;
   const at::Tensor dense = tensor.detach().contiguous();
@@ -62,12 +51,21 @@ StepContext::StepContext(const StepEnvironment& environment, const StepScope& sc
     known_[name] = at::constant_pad_nd(of_tokens.narrow(1, 1, of_tokens.size(1) - 1), {0, 1});
 }
 
+Tensor StepContext::for_head(const Tensor& signal, int64_t head) const {
+  if (signal.dim() == 3) return signal.select(2, head - 1);
+  const Tensor& next_token = signal;
+  const int64_t away = offset(head) - 1, count = next_token.size(1) - 1 - away;
+  Tensor aligned = at::zeros_like(next_token);
+  if (count > 0) aligned.narrow(1, 0, count).copy_(next_token.narrow(1, away, count));
+  return aligned;
+}
+
 Tensor StepContext::align_to_context(const Tensor& signal) const {
   if (weigh_context_.when == When::head) return for_head(signal, weigh_context_.head) * weigh_context_.valid;
   if (weigh_context_.when == When::token) {
     const bool is_of_heads = signal.dim() == 3;
     const Tensor of_head = is_of_heads ? for_head(signal, weigh_context_.head) : signal;
-    const int64_t away = is_of_heads ? 0 : weigh_context_.head - 1;
+    const int64_t away = is_of_heads ? 0 : offset(weigh_context_.head) - 1;
     const int64_t first = std::min(weigh_context_.sources.first + away, signal.size(1));
     Tensor rows = of_head.narrow(1, first, weigh_context_.sources.count).reshape({-1});
     if (weigh_context_.rows.defined()) rows = rows.index_select(0, weigh_context_.rows);

@@ -112,6 +112,7 @@ class StepContext {
   int64_t total() const { return environment_.total_steps; }
   int64_t head() const { return weigh_context_.head; }
   int64_t heads() const { return environment_.heads; }
+  int64_t offset(int64_t head) const { return micro_.offset(head); }
   int64_t vocab_size() const { return environment_.vocab_size; }
   When when() const { return weigh_context_.when; }
   const Tensor& valid() const { return weigh_context_.valid; }
@@ -132,6 +133,9 @@ class StepContext {
   Tensor agreement() const;
   /// One of its scores that is a signal; undefined if the host has not computed it.
   const Tensor& policy_signal(Signal signal) const;
+  /// [B,S] by source for the target of a head: the signal of the frozen model's head, or, of a model that predicts only
+  /// the next token, its signal as much later as the head's target.
+  Tensor for_head(const Tensor& signal, int64_t head) const;
   /// A signal of the reference or of the data, where head k predicts the same token; 0 where not valid, shaped like
   /// valid().
   Tensor align_to_context(const Tensor& signal) const;

@@ -16,6 +16,7 @@ class StepView : public Base {
   int64_t number() const override { return context_.number(); }
   int64_t total() const override { return context_.total(); }
   int64_t heads() const override { return context_.heads(); }
+  int64_t offset(int64_t head) const override { return context_.offset(head); }
   int64_t vocab_size() const override { return context_.vocab_size(); }
   Tensor counts() override { return context_.counts(); }
   Tensor answers() override { return context_.answers(); }

@@ -200,20 +200,21 @@ TokenLoss::Gradient TokenLoss::gradient_with_known_weights(const HeadRows& rows,
 
 HeadRows TokenLoss::head_rows(StepContext& step, int64_t head, const Tensor& hidden) const {
   const MicroBatch& micro = step.micro_batch();
-  const int64_t B = hidden.size(0), S = micro.batch.tokens.size(1);
-  const Positions sources = model_.split().local_positions_below(S - head, S);
+  const int64_t B = hidden.size(0), S = micro.batch.tokens.size(1), offset = micro.offset(head);
+  const Positions sources = model_.split().local_positions_below(S - offset, S);
   const auto rows_from = [&](const Tensor& x, int64_t first) {  // a single column would stay a view with a stride
     return x.narrow(1, first, sources.count).flatten(0, 1).contiguous();
   };
   HeadRows rows{step,
                 head,
+                offset,
                 sources,
                 B * hidden.size(1),
                 {},
                 rows_from(hidden, 0),
-                rows_from(micro.batch.tokens, std::min(sources.first + head, S))};
+                rows_from(micro.batch.tokens, std::min(sources.first + offset, S))};
   const int64_t count = micro.counts[size_t(head - 1)];
-  if (count == B * (S - head)) return rows;
+  if (count == B * (S - offset)) return rows;
   const Tensor valid = micro.sources(head).narrow(1, sources.first, sources.count).reshape({-1});
   const bool is_counted = !valid.is_cpu() && model_.split().is_whole();  // then the host need not wait for the number
   rows.index = (is_counted ? at::nonzero_static(valid, count) : valid.nonzero()).squeeze(1);
@@ -328,7 +329,7 @@ Tensor TokenLoss::weights_of(const HeadRows& rows, const Weights& weights) {
   if (values.dim() == 1) return values;  // already per row
   const bool by_target = weights.meaning == Weights::Meaning::by_target;
   const Tensor of_head = values.dim() == 3 ? values.select(2, rows.head - 1) : values;
-  const int64_t first = std::min(rows.sources.first + (by_target ? rows.head : 0), of_head.size(1));
+  const int64_t first = std::min(rows.sources.first + (by_target ? rows.offset : 0), of_head.size(1));
   const Tensor places = of_head.narrow(1, first, rows.sources.count).reshape({-1});
   return rows.index.defined() ? places.index_select(0, rows.index) : places;
 }

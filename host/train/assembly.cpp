@@ -306,6 +306,7 @@ ShardedModelRequest frozen_request(const Experiment& experiment, const FrozenCon
 BatchRequest batch_request(const Experiment& experiment, const ActivePipeline& pipeline, const at::Device& device) {
   BatchRequest request;
   request.heads = num_heads(experiment.model, pipeline.objective ? Heads::none : Heads::all);
+  request.offsets = experiment.model.future_offsets;
   request.prompts = pipeline.needs.prompts;
   request.pairs = pipeline.needs.pairs;
   request.signals = pipeline.data_signals();

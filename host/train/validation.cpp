@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/work_progress.hpp"
+#include "model/drafts.hpp"
 
 namespace wmtp {
 namespace {
@@ -18,6 +19,13 @@ bool learns_outcome(const ValueHead& head) { return head.meaning == "value"; }
 
 std::string calibration_name(const ValueHead& head, int bin) {
   return head.name + "/calibration/" + std::to_string(bin) + "/";
+}
+
+/// [B,S] bool of `earlier` positions before each; false where there is none.
+Tensor looking_back(const Tensor& flags, int64_t earlier) {
+  if (earlier == 0) return flags;
+  const int64_t S = flags.size(1), none = std::min(earlier, S);
+  return at::constant_pad_nd(flags.narrow(1, 0, S - none), {none, 0});
 }
 
 constexpr const char* first_losses = "validation/first_losses";
@@ -81,17 +89,20 @@ void Validation::add_bin_losses(const MicroBatch& micro, const Tensor& losses, S
   }
 }
 
-/// A draft of head k is accepted if all of heads 2 to k are right. Passes follow one another in each sequence, as in
-/// greedy decoding with drafts of a text that head 1 would write itself: each yields the accepted drafts and head
-/// 1's token after them.
+/// A draft (model/drafts.hpp) is accepted if it and those of the tokens before it are right. Passes follow one another
+/// in each sequence, as in greedy decoding with drafts of a text that head 1 would write itself: each yields the
+/// accepted drafts and head 1's token after them.
 void Validation::add_drafts(const MicroBatch& micro, const std::vector<Scores>& scores, StepTotals& totals) {
   if (scores.size() < 2) return;
-  const Tensor begins = micro.sources(2);  // where a pass can begin: it has a token to yield
+  const Tensor begins = micro.sources_of(2);  // where a pass can begin: it has a token to yield
   Tensor drafted = begins, right = begins, accepted = at::zeros_like(begins, at::kLong);
   for (size_t k = 2; k <= scores.size(); ++k) {
-    drafted = drafted.logical_and(micro.sources(int64_t(k)));
-    right = right.logical_and(drafted).logical_and(scores[k - 1].hits.ne(0));
-    accepted += right;
+    const Tensor predicts = micro.sources(int64_t(k)), hits = scores[k - 1].hits.ne(0);
+    for (int64_t earlier = num_drafts(micro.offsets, int64_t(k)) - 1; earlier >= 0; --earlier) {
+      drafted = drafted.logical_and(looking_back(predicts, earlier));
+      right = right.logical_and(drafted).logical_and(looking_back(hits, earlier));
+      accepted += right;
+    }
     totals.add_once("drafted/" + std::to_string(k), drafted.sum());
     totals.add_once("accepted/" + std::to_string(k), right.sum());
   }

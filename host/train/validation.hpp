@@ -4,9 +4,10 @@
 //                                     none has); for an objective its own loss, and its metrics as valid/NAME
 //   valid/ce_head_1/BIN               records with difficulties: the next-token head's loss in one bin
 //   valid/accuracy_head_k             share of the valid targets that are the head's most likely token
-//   valid/accept_head_k               k >= 2: share of the positions with targets of heads 2 to k at which all of these
-//                                     are right: a draft of head k would be accepted, if head 1 would write the text
-//                                     itself (Stern et al. 2018, arXiv 1811.03115)
+//   valid/accept_head_k               k >= 2: share of the positions with drafts of all tokens from the second to that
+//                                     of head k (model/drafts.hpp) at which all of these are right: the last would be
+//                                     accepted, if head 1 would write the text itself (Stern et al. 2018, arXiv
+//                                     1811.03115)
 //   valid/tokens_per_pass             of such a decoding: mean tokens of a pass, which are its accepted drafts and one
 //   valid/exact_match[/BIN]           records: share of the right answers whose every token is the next-token head's
 //                                     most likely one, given the tokens before it, as greedy decoding would produce

@@ -124,7 +124,7 @@ class Weighing {
         if (micro.positions[size_t(b)] < 0 || kind[b][position] == 0) continue;
         add_token(micro.positions[size_t(b)], position, token[b][position], position > 0 ? token[b][position - 1] : -1);
         for (int64_t k = 1; k <= int64_t(here.size()); ++k) {
-          const int64_t source = position - k;
+          const int64_t source = position - micro.offset(k);
           const bool is_target = source >= 0 && sources[size_t(k - 1)].accessor<bool, 2>()[b][source];
           const WeighedLosses& head = here[size_t(k - 1)];
           result_.loss.push_back(is_target ? head.losses.accessor<float, 2>()[b][source] : none);

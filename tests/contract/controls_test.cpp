@@ -87,6 +87,21 @@ TEST(Shuffled, PermutesWeightsByTargetAmongTheTargets) {
   EXPECT_FALSE(at::equal(after, before));
 }
 
+TEST(Shuffled, FindsTheTargetsOfAHeadByItsOffset) {
+  for (const int64_t stride : {1, 3}) {
+    const int64_t offset = 1 + 2 * stride, S = 20;  // of head 3
+    const Tensor target = test::answer_batch({"pppppppppaaaaaaaa..."}, {1}).kind.eq(2);
+    FakeStep step(at::constant_pad_nd(target.narrow(1, offset, S - offset), {0, offset}));
+    step.head_in_hand = 3;
+    step.stride = stride;
+    Given inner(Weights::by_target(numbered({1, S}), 1), {.when = When::head});
+    const Tensor before = inner.weights_.values, after = shuffled(inner, step).values;
+    const Tensor moved = after.ne(before);
+    EXPECT_TRUE(moved.any().item<bool>()) << stride;
+    EXPECT_FALSE(moved.logical_and(target.logical_not()).any().item<bool>()) << stride << ": " << moved;
+  }
+}
+
 TEST(Shuffled, UniformStaysUniform) {
   FakeStep step(at::ones({2, 5, 4}, at::kBool));
   Given inner(Weights::uniform());

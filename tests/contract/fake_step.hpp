@@ -52,6 +52,7 @@ class FakeStep final : public HeadStep, public BatchStep, public ValueStep, publ
   std::map<std::string, Tensor> states;                      ///< the plugin's state
   int num_collectives = 0;
   int64_t head_in_hand = 1;
+  int64_t stride = 1;  ///< between the heads' offsets
   int64_t step = 1, steps = 1;
 
   Batch batch_in_hand;
@@ -62,6 +63,7 @@ class FakeStep final : public HeadStep, public BatchStep, public ValueStep, publ
   int64_t total() const override { return steps; }
   int64_t head() const override { return head_in_hand; }
   int64_t heads() const override { return 4; }
+  int64_t offset(int64_t head) const override { return 1 + stride * (head - 1); }
   int64_t vocab_size() const override { return 16; }
   Tensor get(Signal signal) override { return read(to_text(signal)); }
   Tensor value(const ValueSignal& value) override { return read(to_text(value)); }

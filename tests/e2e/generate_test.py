@@ -44,7 +44,7 @@ def plain_model(folder):
         ffn_dim=params["ffn_dim"], vocab_size=params["vocab_size"], future_tokens=params["n_future_tokens"],
         rope_theta=params["rope_theta"], norm_eps=params["norm_eps"], rope_scaling=params.get("rope_scaling"),
         qkv_bias=params.get("qkv_bias", False), tie_word_embeddings=params.get("tie_word_embeddings", False),
-        future_heads=params.get("future_heads")), model_tensors(folder))
+        future_heads=params.get("future_heads"), future_offsets=params.get("future_offsets")), model_tensors(folder))
 
 
 def greedy_in_pytorch(folder, prompt, count):
@@ -110,40 +110,68 @@ def test_the_speed_up_is_measured_against_plain_decoding(trained):
                            command=["generate", "wizards", "a", "--compare", "--temperature", "1"])
 
 
-def accepted_in_pytorch(folder, ids, heads):
-    """By position of `ids`: how many of heads 2, 3, … find the tokens after the next one most likely, without a gap;
-    -1 where head 2 has none."""
+def drafts_in_pytorch(folder, ids):
+    """By position of `ids`: of the tokens after the next one that are drafted without a gap, whether each is right. A
+    token is drafted by the first head that reaches it, from the position where this head predicts it."""
+    model = plain_model(folder)
     with torch.no_grad():
-        logits = plain_model(folder)(torch.tensor([ids]))
-    counts = []
+        logits = model(torch.tensor([ids]))
+    offsets = [model.shape.offset(k) for k in range(1, len(logits) + 1)]
+    drafts = []
     for i in range(len(ids)):
-        count = 0 if i + 2 < len(ids) else -1
-        while 0 <= count < heads - 1 and i + 2 + count < len(ids) \
-                and logits[count + 1][0, i].argmax().item() == ids[i + 2 + count]:
-            count += 1
-        counts.append(count)
-    return counts
+        right = []
+        for target in range(i + 2, min(i + offsets[-1] + 1, len(ids))):
+            head = next(k for k, offset in enumerate(offsets) if i + offset >= target)
+            source = target - offsets[head]
+            if source < 0:
+                break
+            right.append(logits[head][0, source].argmax().item() == ids[target])
+        drafts.append(right)
+    return drafts
+
+
+def expect_validated_drafts(place, model, number, vocabulary, offsets):
+    """A text that begins with one token and that the model continues greedily, as it was generated."""
+    found = answer(place, model, "--prompt", "o", "--max-tokens", 61, "--compare")
+    ids = [*found["prompt_ids"], *found["ids"]]
+    for name, some in (("ids", list(TEXT.encode()) * 20), ("generated", ids)):
+        numpy.array(some, "<u2").tofile(place.folder / f"{name}.bin")
+    place.run(**SMALL | {"model__layers": len(offsets) + 1}, model__weights=f"run:{model}",
+              model__vocab_size=vocabulary, model__future_tokens=len(offsets), model__future_offsets=offsets, data={
+                  "kind": "tokens", "files": ["ids.bin"], "dtype": "uint16"}, train__sequence_length=len(ids),
+              train__steps=1, train__batch_size=1, validation={"files": ["generated.bin"], "batches": 1})
+    assert place.log.metric("valid/accuracy_head_1")[0] == 1
+    drafts = drafts_in_pytorch(place.log.folder(number), ids)
+    for head, offset in enumerate(offsets[1:], 2):
+        of_head = [all(right[:offset - 1]) for right in drafts if len(right) >= offset - 1]
+        assert place.log.metric(f"valid/accept_head_{head}")[0] == pytest.approx(
+            sum(of_head) / len(of_head), abs=1e-12), head
+    assert place.log.metric("valid/tokens_per_pass")[0] == pytest.approx(
+        (len(found["ids"]) - 1) / (found["forwards"] - 1), abs=1e-12), \
+        "without the prompt's pass, which yields the first token"
 
 
 def test_validation_counts_the_drafts_that_decoding_accepts(trained):
-    """A text that begins with one token and that the model continues greedily, as it was generated."""
-    found = answer(trained, "wizards", "--prompt", "o", "--max-tokens", 61, "--compare")
-    ids = [*found["prompt_ids"], *found["ids"]]
-    for name, some in (("ids", list(TEXT.encode()) * 20), ("generated", ids)):
-        numpy.array(some, "<u2").tofile(trained.folder / f"{name}.bin")
-    trained.run(**SMALL, model__weights="run:wizards", model__vocab_size=258, data={
-        "kind": "tokens", "files": ["ids.bin"], "dtype": "uint16"}, train__sequence_length=len(ids), train__steps=1,
-        train__batch_size=1, validation={"files": ["generated.bin"], "batches": 1})
-    metrics = {name: trained.log.metric(f"valid/{name}")[0] for name in (
-        "accuracy_head_1", "accept_head_2", "accept_head_3", "accept_head_4", "tokens_per_pass")}
-    assert metrics["accuracy_head_1"] == 1
-    accepted = [count for count in accepted_in_pytorch(trained.log.folder(1), ids, 4) if count >= 0]
-    for head in (2, 3, 4):
-        of_head = accepted[:len(ids) - head]
-        assert metrics[f"accept_head_{head}"] == pytest.approx(
-            sum(count >= head - 1 for count in of_head) / len(of_head), abs=1e-12), head
-    assert metrics["tokens_per_pass"] == pytest.approx((len(found["ids"]) - 1) / (found["forwards"] - 1), abs=1e-12), \
-        "without the prompt's pass, which yields the first token"
+    expect_validated_drafts(trained, "wizards", 1, 258, [1, 2, 3, 4])
+
+
+def test_heads_that_leap_draft_by_looking_back_and_change_nothing(place):
+    """Three heads draft as many tokens as five that follow one another."""
+    (place.folder / "text.txt").write_text(TEXT * 120)
+    offsets = [1, 3, 5]
+    place.run("--set", "name=leaps", **LEARNS | {"model__layers": 4}, model__future_tokens=3,
+              model__future_offsets=offsets)
+    found = [answer(place, "1", "--prompt", "Seven", "--max-tokens", 48, how) for how in ("--compare", "--plain")]
+    assert [one["ids"] for one in found] == 2 * [greedy_in_pytorch(place.log.folder(), found[0]["prompt_ids"], 48)]
+    assert found[0]["forwards"] <= 48 / 3.2, "more than one token for each head"
+    (place.folder / "held.txt").write_text(TEXT)
+    rows = json.loads(place.host("eval", "1", "--text", "held.txt", "--json").out)
+    ids = torch.tensor([[*TEXT.encode(), 257]])
+    with torch.no_grad():
+        logits = plain_model(place.log.folder())(ids)
+    wanted = [token_losses(head, ids, offset).mean().item() for head, offset in zip(logits, offsets)]
+    assert [row["loss"] for row in rows] == pytest.approx(wanted, rel=1e-4)
+    expect_validated_drafts(place, "leaps", 1, 258, offsets)
 
 
 @pytest.mark.parametrize("prompt", ["Seven", "over 42 b", "z", "nothing of the kind was ever read: 0 ~ ", "\n\n"])

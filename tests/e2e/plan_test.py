@@ -59,6 +59,7 @@ CASES = {
     "shared heads": dict(model__future_heads="shared"),
     "shared heads, lora, accumulated": dict(model__future_heads="shared", adapter=LORA,
                                             train__gradient_accumulation=2),
+    "heads that leap, divided positions": dict(model__future_offsets=[1, 3, 9, 40], parallel__sequence=2),
     "divided positions": dict(parallel__sequence=2),
     "divided positions of one sequence, recomputed in bf16": dict(
         parallel__processes=4, parallel__sequence=4, parallel__activation_checkpointing="full",

@@ -1,4 +1,5 @@
-"""The auxiliary losses in plain PyTorch, over whole logits: each token's loss by source, [B, S - k]."""
+"""The auxiliary losses in plain PyTorch, over whole logits: each token's loss by source, [B, S - o], with the head's
+offset o."""
 from dataclasses import dataclass
 
 import torch
@@ -6,7 +7,7 @@ import torch
 
 @dataclass
 class Head:
-    """`logits` [B, S - k, V] of head k for `targets` [B, S - k]; those of head 1 and of the reference for the same
+    """`logits` [B, S - o, V] of head k for `targets` [B, S - o]; those of head 1 and of the reference for the same
     targets; `batch` as of records.py."""
     k: int
     vocab_size: int

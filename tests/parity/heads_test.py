@@ -23,6 +23,7 @@ SHAPES = {"llama": LLAMA, "llama3, tied": replace(LLAMA, rope_scaling=LLAMA3, ti
           "mistral": replace(LLAMA, sliding_window=7),
           "olmo2": replace(LLAMA, joint_qk_norm=True, post_norm=True),
           "shared": replace(LLAMA, layers=7, future_tokens=4, future_heads="shared"),
+          "leaps": replace(LLAMA, future_offsets=[1, 3, 5]),
           "granite": replace(LLAMA, tie_word_embeddings=True, **MULTIPLIERS),
           "granite, chained": replace(LLAMA, future_heads="chained", **MULTIPLIERS),
           "smollm3": replace(LLAMA, no_rope_layer_interval=2, tie_word_embeddings=True),
@@ -44,7 +45,7 @@ def write_model(folder, shape):
     params = {"dim": shape.dim, "n_layers": shape.layers, "n_heads": shape.heads, "n_kv_heads": shape.kv_heads,
               "n_future_tokens": shape.future_tokens, "rope_theta": shape.rope_theta, "norm_eps": shape.norm_eps,
               "max_seq_len": 64}
-    for key in ("future_heads", "rope_scaling", "qkv_bias", "qk_norm", "head_dim", "sliding_window",
+    for key in ("future_heads", "future_offsets", "rope_scaling", "qkv_bias", "qk_norm", "head_dim", "sliding_window",
                 "joint_qk_norm", "post_norm", "no_rope_layer_interval", "tie_word_embeddings", *MULTIPLIERS):
         if getattr(shape, key):
             params[key] = getattr(shape, key)
@@ -77,6 +78,7 @@ def test_transformers_computes_all_heads_with_the_exported_code(place, modules, 
     with torch.no_grad():
         found = model(IDS, output_heads=True)
     assert len(found.head_logits) == shape.future_tokens
+    assert model.future_offsets == [shape.offset(k) for k in range(1, shape.future_tokens + 1)]
     for of_head, wanted_of_head in zip(found.head_logits, wanted):
         assert_close(of_head, wanted_of_head)
     assert_close(found.logits, wanted[0])
@@ -87,7 +89,11 @@ def test_transformers_computes_all_heads_with_the_exported_code(place, modules, 
     plain = open_llama(place.folder / "theirs")
     assert type(plain) is not type(model) and type(plain).__module__.startswith("transformers.models.")
     assert_close(logits_of(plain, IDS), wanted[0])
-    place.host("checkpoint", "import", "theirs", "-o", "again")
+    said = place.host("checkpoint", "import", "theirs", "-o", "again").out
+    assert (f"future_offsets = {json.dumps(shape.future_offsets, separators=(',', ':'))}\n" in said) == bool(
+        shape.future_offsets), said
+    stated = [json.loads((place.folder / name / "params.json").read_text()) for name in ("ours", "again")]
+    assert stated[0].get("future_offsets") == stated[1].get("future_offsets") == shape.future_offsets
     again, first = load_file(place.folder / "again/model.safetensors"), tensors_of(ours)
     assert set(again) == set(first) and all(torch.equal(again[name], first[name]) for name in first)
 
@@ -170,7 +176,7 @@ def test_a_draft_in_bf16_is_the_rounded_one(place):
 
 @pytest.mark.parametrize("kind, found",
                          [("chained", "chained heads"), ("shared", "shared heads"), ("qwen2", "qkv_bias"),
-                          ("mistral", "sliding_window")])
+                          ("mistral", "sliding_window"), ("leaps", r"future_offsets \[1, 3, 5\]")])
 def test_other_models_are_no_drafts_of_eagle3(place, kind, found):
     write_model(place.folder / "ours", SHAPES[kind])
     place.refuse_command(2, f"found {found}", command=["checkpoint", "export", "ours", "--to", "eagle3", "-o", "draft"])

@@ -97,6 +97,7 @@ CASES = {
     "shared-muon": (SHARED, Recipe(optimizer="muon", momentum=0.9, train=["extra_heads.*"])),
     "heads-shared": (SHARED, Recipe(adapter="heads", head_weights=[0.0, 0.51, 0.31])),
     "shared-detached": (SHARED, Recipe(detach_heads=True)),
+    "leaps": (replace(POLICY, future_offsets=[1, 3, 5, 7]), Recipe(accumulation=2)),
     # In PyTorch each record and document has a row of its own.
     "packed": (READER, Recipe(data="packed")),
     "packed-accumulation": (replace(READER, sliding_window=20), Recipe(data="packed", accumulation=2)),
@@ -116,6 +117,7 @@ LORA = {
     "lora-tied": (ALL_OF_IT, Recipe(adapter="lora", lora={"targets": ["wq", "wk", "wv", "w2"]}, lr=1e-2)),
     # At 1e-2 rounding errors of the heads' small gradients grow tenfold in each of the last steps.
     "lora-chained": (CHAINED, Recipe(adapter="lora", lora={}, lr=2e-3)),
+    "lora-leaps": (replace(GROUPED, future_offsets=[1, 4, 6]), Recipe(adapter="lora", lora={}, lr=2e-3)),
     "lora-shared": (SHARED, Recipe(adapter="lora", lora={"dora": True}, lr=2e-3, accumulation=2)),
     "lora-rho1": (POLICY, Recipe(adapter="lora", lora={"targets": ["wq", "wv", "w1", "w2", "w3"], "rank": 4}, lr=1e-2,
                                  pipeline="rho1")),

@@ -7,8 +7,9 @@ loss     "tokens": per head, sum of w * ce over the step / valid tokens of the s
          with head weights, each head's part of the mean is multiplied by its weight
          an auxiliary loss is divided as with "tokens": auxiliary_losses.py
          losses of a critic or of a joint value head: values.py; weights: weightings.py and values.py
+heads    head k predicts the token as many positions ahead as the shape's offset(k) says
 frozen   the reference's loss on a target of head k is that of its own head k, if it has as many heads as the policy;
-         else, or with heads "next", that of its next-token prediction, from k - 1 more tokens of context
+         else, or with heads "next", that of its next-token prediction, from offset(k) - 1 more tokens of context
 update   clip by global norm, AdamW without decay on norms, biases and magnitudes; lora_B and value heads have their own
          learning rates
 """
@@ -210,8 +211,9 @@ class Reference:
                 averages[name] = ema * averages[name] + (1 - ema) * p.detach()
 
     def _targets(self, batch, k):
-        """The targets by source, bool [B, S - k]."""
-        return (batch.kind > 0 if self.recipe.pipeline == "prompt_weight" else batch.kind == ANSWER)[:, k:]
+        """The targets by source, bool [B, S - offset(k)]."""
+        targets = batch.kind > 0 if self.recipe.pipeline == "prompt_weight" else batch.kind == ANSWER
+        return targets[:, self.model.shape.offset(k):]
 
     def _counts(self, batches):
         """The divisors of the step's losses."""
@@ -260,13 +262,14 @@ class Reference:
         with torch.no_grad():
             frozen = self.frozen(batch.tokens) if self.frozen else None
         for k, head in enumerate(logits, 1):
-            valid, losses = self._targets(batch, k), token_losses(head, batch.tokens, k)
+            offset = self.model.shape.offset(k)
+            valid, losses = self._targets(batch, k), token_losses(head, batch.tokens, offset)
             with torch.no_grad():
                 if known is None:
                     weights = weightings.of(self._view(step, batch, k, valid, losses, logits, frozen),
                                             self.recipe.pipeline, **self.recipe.options)
                 else:
-                    weights = known[:, k:]
+                    weights = known[:, offset:]
             weights = weights * valid
             weighted = (weights * losses).double()
             yield (k, weighted.sum(), weighted.detach().abs().sum(), weights.double().sum(),
@@ -276,10 +279,11 @@ class Reference:
         if not self.recipe.auxiliary:
             return 0.0
         options = {name: weightings.at_step(value, step) for name, value in self.recipe.auxiliary.items()}
-        length = valid.shape[1]
+        length, offset = valid.shape[1], self.model.shape.offset(k)
         loss = auxiliary_losses.of(
-            auxiliary_losses.Head(k, self.model.shape.vocab_size, logits[k - 1][:, :length], batch.tokens[:, k:],
-                                  logits[0][:, k - 1:k - 1 + length], self._frozen_logits(frozen, k, length), batch),
+            auxiliary_losses.Head(k, self.model.shape.vocab_size, logits[k - 1][:, :length], batch.tokens[:, offset:],
+                                  logits[0][:, offset - 1:offset - 1 + length], self._frozen_logits(frozen, k, length),
+                                  batch),
             **options)
         return 0.0 if loss is None else (loss * valid).double().sum()
 
@@ -289,17 +293,19 @@ class Reference:
             return None
         if self.recipe.heads != "next" and len(frozen) >= self.model.shape.future_tokens:
             return frozen[k - 1][:, :length]
-        return frozen[0][:, k - 1:k - 1 + length]
+        first = self.model.shape.offset(k) - 1
+        return frozen[0][:, first:first + length]
 
     def _view(self, step, batch, k, valid, losses, logits, frozen):
-        length = losses.shape[1]
-        own, head_1 = logits[k - 1][:, :length].detach(), logits[0][:, k - 1:k - 1 + length].detach()
+        shape, length = self.model.shape, losses.shape[1]
+        offset = shape.offset(k)
+        own, head_1 = logits[k - 1][:, :length].detach(), logits[0][:, offset - 1:offset - 1 + length].detach()
         ref = ref_entropy = None
         if frozen is not None:
             of_head = self._frozen_logits(frozen, k, length)
-            ref, ref_entropy = token_losses(of_head, batch.tokens[:, k - 1:], 1), entropy_of(of_head)
-        return weightings.Head(k, self.model.shape.future_tokens, step, self.recipe.steps, self.recipe.seed, batch,
-                               valid, losses.detach(), entropy_of(own), ref, ref_entropy, own, head_1, self.memory,
+            ref, ref_entropy = token_losses(of_head, batch.tokens[:, offset - 1:], 1), entropy_of(of_head)
+        return weightings.Head(k, offset, shape.future_tokens, step, self.recipe.steps, self.recipe.seed, batch, valid,
+                               losses.detach(), entropy_of(own), ref, ref_entropy, own, head_1, self.memory,
                                self.result.margins)
 
 

@@ -1,5 +1,6 @@
-"""Each weighting's formula for one head of a micro-batch of all ranks. All tensors are [B, S - k], by source: the
-element at s belongs to the target at s + k. A function's keywords are the plugin's options with its defaults."""
+"""Each weighting's formula for one head of a micro-batch of all ranks. All tensors are [B, S - o], by source: the
+element at s belongs to the target at s + o, with the head's offset o. A function's keywords are the plugin's options
+with its defaults."""
 import math
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from records import PROMPT
 @dataclass
 class Head:
     k: int
+    offset: int
     heads: int
     step: int             # from 1
     steps: int            # of the run
@@ -21,8 +23,8 @@ class Head:
     entropy: torch.Tensor
     ref: torch.Tensor     # None without a reference
     ref_entropy: torch.Tensor
-    logits: torch.Tensor  # [B, S - k, V]
-    head_1: torch.Tensor  # [B, S - k, V]: head 1's logits for the same targets
+    logits: torch.Tensor  # [B, S - o, V]
+    head_1: torch.Tensor  # [B, S - o, V]: head 1's logits for the same targets
     memory: dict          # state of a weighting across micro-batches
     margins: list         # distance of the token nearest to each threshold: if too small, rounding decides
 
@@ -41,10 +43,10 @@ class Head:
         return self.reaches(score, self.quantile(score, 1 - share))
 
     def uniform(self, stream):
-        """[B, S - k]"""
+        """[B, S - o]"""
         length = self.batch.tokens.shape[1]
         numbers = drawn_for_tokens(stream, self.seed, self.step, self.batch.positions, length, self.heads)
-        return numbers[:, :length - self.k, self.k - 1]
+        return numbers[:, :length - self.offset, self.k - 1]
 
     def logit(self):
         return self.logits.gather(2, self.at_target(self.batch.tokens).unsqueeze(2)).squeeze(2)
@@ -64,12 +66,12 @@ class Head:
         return (self.logits.argmax(2) == self.head_1.argmax(2)).float()
 
     def of_rows(self, values):
-        """[B] -> [B, S - k]"""
+        """[B] -> [B, S - o]"""
         return values.unsqueeze(1).expand_as(self.ce)
 
     def at_target(self, values):
-        """[B, S] -> [B, S - k]: the values of the tokens that this head predicts."""
-        return values[:, self.k:]
+        """[B, S] -> [B, S - o]: the values of the tokens that this head predicts."""
+        return values[:, self.offset:]
 
 
 def baseline(head):

@@ -20,6 +20,7 @@ class Shape:
     vocab_size: int
     future_tokens: int = 4
     future_heads: str = None  # "chained", "shared"; None: parallel
+    future_offsets: list = None  # tokens ahead that each head predicts; None: 1, 2, 3, ...
     rope_theta: float = 10000.0
     norm_eps: float = 1e-5
     rope_scaling: dict = None  # keys of transformers: rope_type "linear", "llama3" or "yarn", factor, …
@@ -40,6 +41,9 @@ class Shape:
     @property
     def head_width(self):
         return self.head_dim or self.dim // self.heads
+
+    def offset(self, k):
+        return self.future_offsets[k - 1] if self.future_offsets else k
 
 
 def scaled(x, factor):
@@ -217,7 +221,7 @@ class MultiTokenLlama(nn.Module):
         return hidden, angles
 
     def forward(self, tokens):
-        """Logits of each head, [B, S, vocabulary]; head k (from 1) at position s predicts the token at s + k."""
+        """Logits of each head, [B, S, vocabulary]; head k (from 1) at position s predicts token s + shape.offset(k)."""
         hidden, angles = self.trunk(tokens)
         outputs = [self._run(self.layers[-1], hidden, angles)]
         seen = torch.Tensor.detach if self.detach_heads else lambda below: below
@@ -249,8 +253,8 @@ def tensors_of(model):
             if name != "output.weight" or not model.shape.tie_word_embeddings}
 
 
-def token_losses(logits, labels, k):
-    """Cross entropy of head k for the tokens it can predict, [B, S - k], fp32."""
-    length = labels.shape[1] - k
-    return F.cross_entropy(logits[:, :length].flatten(0, 1).float(), labels[:, k:].flatten(),
+def token_losses(logits, labels, offset):
+    """Cross entropy of a head for the tokens it can predict, [B, S - offset], fp32."""
+    length = labels.shape[1] - offset
+    return F.cross_entropy(logits[:, :length].flatten(0, 1).float(), labels[:, offset:].flatten(),
                            reduction="none").view(-1, length)

@@ -199,6 +199,7 @@ int import_files(const Options& options) {
                     {"rope_theta", model.rope_theta},
                     {"norm_eps", model.norm_eps}};
   if (has_chained_heads(model)) table["future_heads"] = to_string(model.future_heads);
+  if (!model.future_offsets.empty()) table["future_offsets"] = model.future_offsets;
   for_each_shape_option(model, [&](const ShapeOption& option, const auto& value) {
     if (value) table[option.name] = value;
   });

@@ -11,6 +11,10 @@
 
 namespace wmtp {
 
+/// What the longest row of a batch has at least, with padding, so that a head has a source on each of the `parts` ranks
+/// that divide the positions. `offset`: of the last head, 0 without heads.
+inline int64_t least_positions(int64_t offset, int64_t parts) { return std::max(offset + 1, parts * offset); }
+
 /// Positions of a batch whose longest row has `longest` ids.
 inline int64_t batch_positions(int64_t longest, int64_t sequence_length) {
   return std::min(round_up(longest, positions_multiple), sequence_length);

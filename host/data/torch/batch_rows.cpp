@@ -15,6 +15,7 @@ BatchRows::BatchRows(const std::vector<int64_t>& positions, int64_t rank, int64_
   micro_.positions.assign(positions.begin() + rank * B, positions.begin() + (rank + 1) * B);
   micro_.windows.assign(size_t(B), -1);
   micro_.bins.assign(size_t(B), -1);
+  micro_.offsets = request.offsets;
   micro_.counts.assign(size_t(request.heads), 0);
   const Tensor unknown = at::full({B}, -1, at::kLong);
   micro_.batch = {at::zeros({B, S}, at::kLong), at::zeros({B, S}, at::kByte), at::tensor(micro_.positions), unknown,
@@ -38,7 +39,7 @@ float* BatchRows::signal(Signal signal, int64_t row) {
   return rows.mutable_data_ptr<float>() + row * rows.size(1);
 }
 
-/// Targets of head k are at position k of the document or later: their source is k positions earlier.
+/// Targets of a head are at the position of its offset in the document or later: their source is so much earlier.
 void BatchRows::add_document(int64_t row, int64_t begin, int64_t length) {
   if (Tensor& begins = micro_.documents.begins; begins.defined())
     std::fill_n(begins.mutable_data_ptr<int32_t>() + row * begins.size(1) + begin, length, int32_t(begin));
@@ -46,8 +47,10 @@ void BatchRows::add_document(int64_t row, int64_t begin, int64_t length) {
   micro_.tokens += length;
   micro_.answers += std::count(first, last, answer_kind);
   micro_.keys += length * (request_.window > 0 ? std::min(length, request_.window) : length);
-  for (int64_t k = 1; k <= std::min(request_.heads, length); ++k)
-    micro_.counts[size_t(k - 1)] += request_.prompts ? length - k : std::count(first + k, last, answer_kind);
+  for (int64_t k = 1; k <= request_.heads && micro_.offset(k) <= length; ++k) {
+    const int64_t offset = micro_.offset(k);
+    micro_.counts[size_t(k - 1)] += request_.prompts ? length - offset : std::count(first + offset, last, answer_kind);
+  }
 }
 
 MicroBatch BatchRows::finish() {

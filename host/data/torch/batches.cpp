@@ -113,17 +113,16 @@ Documents documents_in(const Tensor& both, int64_t B, int64_t S) {
   return {both.narrow(0, 0, B * S).view({B, S}), both.narrow(0, B * S, both.numel() - B * S)};
 }
 
-Tensor valid_sources(const Tensor& targets, int64_t head, const Tensor& begins) {
-  const int64_t S = targets.size(1);
+Tensor valid_sources(const Tensor& targets, int64_t offset, const Tensor& begins) {
+  const int64_t S = targets.size(1), count = S - offset;
   Tensor valid = at::zeros_like(targets);
-  if (head >= S) return valid;
-  Tensor sources = valid.narrow(1, 0, S - head);
-  sources.copy_(targets.narrow(1, head, S - head));
-  if (begins.defined())
-    sources.logical_and_(begins.narrow(1, head, S - head) <= at::arange(S - head, begins.options()));
+  if (count <= 0) return valid;
+  Tensor sources = valid.narrow(1, 0, count);
+  sources.copy_(targets.narrow(1, offset, count));
+  if (begins.defined()) sources.logical_and_(begins.narrow(1, offset, count) <= at::arange(count, begins.options()));
   return valid;
 }
 
-Tensor MicroBatch::sources(int64_t head) const { return valid_sources(targets, head, documents.begins); }
+Tensor MicroBatch::sources_of(int64_t offset) const { return valid_sources(targets, offset, documents.begins); }
 
 }  // namespace wmtp

@@ -14,6 +14,7 @@
 #include "data/records/records.hpp"
 #include "data/tokens/token_windows.hpp"
 #include "data/window_order.hpp"
+#include "experiment/model_config.hpp"
 #include "model/torch/attention.hpp"
 
 namespace wmtp {
@@ -26,6 +27,7 @@ struct MicroBatch {
   Documents documents;  ///< undefined: each row is one
   /// The signals of the data that BatchRequest asks for, by name: of the token at each position, [B,S] fp32.
   std::map<std::string, at::Tensor> signals = {};
+  std::vector<int64_t> offsets;    ///< ModelConfig::future_offsets
   std::vector<int64_t> counts;     ///< [H] valid targets of each head
   int64_t tokens = 0;              ///< excluding padding
   int64_t keys = 0;                ///< sum over tokens of the length of their document, at most BatchRequest::window
@@ -35,8 +37,12 @@ struct MicroBatch {
   std::vector<int64_t> windows;    ///< window, record or pack of each sequence in the data; -1: padding
   std::vector<int64_t> bins;       ///< difficulty bin of each sequence, an index into BatchSource::bins(); -1: none
 
-  /// [B,S] bool: whether head k has a target at each source position: one to predict, in the same document.
-  at::Tensor sources(int64_t head) const;
+  /// The number of positions from a head's source to its target.
+  int64_t offset(int64_t head) const { return future_offset(offsets, head); }
+  /// [B,S] bool: whether a head has a target at each source position: one to predict, in the same document.
+  at::Tensor sources(int64_t head) const { return sources_of(offset(head)); }
+  /// The same of the token `offset` positions after each.
+  at::Tensor sources_of(int64_t offset) const;
 };
 
 class BatchSource {
@@ -63,14 +69,18 @@ class BatchSource {
 
 /// What a pipeline requires of its batches.
 struct BatchRequest {
-  int64_t heads = 1;     ///< H of MicroBatch::counts
-  bool prompts = false;  ///< prompt tokens are also targets
+  int64_t heads = 1;                  ///< H of MicroBatch::counts
+  std::vector<int64_t> offsets = {};  ///< ModelConfig::future_offsets
+  bool prompts = false;               ///< prompt tokens are also targets
   bool pairs = false;
-  int64_t parts = 1;                 ///< into which ranks divide the positions, each of at least H
+  int64_t parts = 1;                 ///< into which ranks divide the positions, each of at least last_offset()
   int64_t window = 0;                ///< of the model's attention, for MicroBatch::keys; 0: none
   std::vector<Signal> signals = {};  ///< of the data
   at::Tensor token_bytes = {};       ///< [vocabulary] fp32, on the device, for Signal::data_bytes
   at::Device device = at::kCPU;
+
+  /// That of the last head; 0 without heads.
+  int64_t last_offset() const { return heads == 0 ? 0 : future_offset(offsets, heads); }
 };
 
 /// Windows of text, of a token file, or of random ids: every token is an answer. `windows` must outlive the source.
@@ -88,7 +98,7 @@ Documents documents_in(const at::Tensor& both, int64_t B, int64_t S);
 /// Copies `batch` from the CPU to the device in one asynchronous copy.
 Batch on_device(const Batch& batch, const at::Device& device);
 
-/// [B,S] bool: whether `targets` has the position k = head after each, in the same document (Documents::begins).
-at::Tensor valid_sources(const at::Tensor& targets, int64_t head, const at::Tensor& begins = {});
+/// [B,S] bool: whether `targets` has the position `offset` after each, in the same document (Documents::begins).
+at::Tensor valid_sources(const at::Tensor& targets, int64_t offset, const at::Tensor& begins = {});
 
 }  // namespace wmtp

@@ -127,7 +127,7 @@ class RecordBatches final : public BatchSource {
   }
 
   int64_t length_of(const std::vector<int64_t>& drawn) const {
-    int64_t longest = std::max(request_.heads + 1, request_.parts * request_.heads);  // every head needs a source
+    int64_t longest = least_positions(request_.last_offset(), request_.parts);
     for (const int64_t& row : drawn) {
       int64_t length = 0;
       for (const int64_t record : records_of(row)) length += records_.entries()[size_t(record)].length;

@@ -1,4 +1,6 @@
 // Defaults that depend on other keys.
+#include <numeric>
+
 #include "experiment/load/rules.hpp"
 #include "experiment/model_config.hpp"
 #include "experiment/schema.hpp"
@@ -16,6 +18,7 @@ void complete_shape(const BoundExperiment& bound, const std::string& table, Mode
     if (!bound.has(key_path(table, option.name)))
       std::visit([&](auto member) { shape.*member = model.*member; }, option.member);
   if (!bound.has(key_path(table, "future_heads"))) shape.future_heads = model.future_heads;
+  shape.future_offsets = model.future_offsets;  // of the heads that are read (experiment/reference_heads.hpp)
   if (shape.kv_heads == 0) shape.kv_heads = shape.heads == 0 ? model.kv_heads : shape.heads;
   if (shape.ffn_dim == 0) shape.ffn_dim = shape.dim == 0 ? model.ffn_dim : llama_ffn_dim(shape.dim);
   for (int64_t ModelConfig::*member :
@@ -30,6 +33,10 @@ void complete_shape(const BoundExperiment& bound, const std::string& table, Mode
 
 /// A shape with an explicit default has the same identity as one without.
 void drop_defaults(ModelConfig& model) {
+  std::vector<int64_t> defaults(model.future_offsets.size());
+  std::iota(defaults.begin(), defaults.end(), 1);
+  const bool has_each = int64_t(defaults.size()) == model.future_tokens;  // else a mistake, which the rules report
+  if (has_each && model.future_offsets == defaults) model.future_offsets.clear();
   if (model.head_dim * model.heads == model.dim) model.head_dim = 0;
   if (model.rope_scaling && model.rope_scaling->rope_type == RopeType::none) model.rope_scaling.reset();
   if (model.rope_scaling) resolve_defaults(*model.rope_scaling);

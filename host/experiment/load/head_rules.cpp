@@ -1,5 +1,6 @@
 // Rules of the heads that predict tokens: the weights of their losses, what they train, and what is logged about them.
 #include <algorithm>
+#include <functional>
 
 #include "base/text.hpp"
 #include "experiment/load/rules.hpp"
@@ -12,6 +13,7 @@ class HeadRules : RuleChecker {
   HeadRules(const BoundExperiment& bound, Diagnostics& diagnostics) : RuleChecker(bound, diagnostics) {}
 
   void all(const PluginNeeds* needs) {
+    future_offsets();
     head_weights(needs);
     detached_heads(needs);
     head_gradients(needs);
@@ -19,6 +21,32 @@ class HeadRules : RuleChecker {
   }
 
  private:
+  void future_offsets() {
+    const std::string key = "model.future_offsets";
+    const std::vector<int64_t>& offsets = e_.model.future_offsets;
+    if (offsets.empty() || !bound_.all_valid({key.c_str(), "model.future_tokens", "model.future_heads"})) return;
+    const auto count = int64_t(offsets.size());
+    const auto falls = std::adjacent_find(offsets.begin(), offsets.end(), std::greater_equal<>());
+    if (count != e_.model.future_tokens) {
+      refuse(key, "found " + number(count) + " future_offsets for " + number(e_.model.future_tokens) +
+                      " future_tokens, wanted one for each");
+    } else if (offsets.front() != 1) {
+      refuse(key, "found " + number(offsets.front()) + " as the first of future_offsets, wanted 1",
+             "head 1 predicts the next token");
+    } else if (falls != offsets.end()) {
+      refuse(key,
+             "found " + number(falls[1]) + " after " + number(falls[0]) + " in future_offsets, wanted rising numbers",
+             "each head predicts a token after that of the head before it");
+    } else if (has_chained_heads(e_.model)) {
+      refuse(key,
+             "found future_offsets " + offsets_text(offsets, count) + " for " + to_string(e_.model.future_heads) +
+                 " heads, wanted " + offsets_text({}, count) +
+                 ": each of these heads reads the token before the one that it predicts, which the head before it "
+                 "predicts",
+             "remove it, or set future_heads = \"parallel\"");
+    }
+  }
+
   void head_weights(const PluginNeeds* needs) {
     const std::string key = "train.head_weights";
     if (!bound_.has(key) || !bound_.all_valid({key.c_str()})) return;

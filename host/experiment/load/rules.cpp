@@ -175,11 +175,18 @@ class Rules : RuleChecker {
   }
 
   void lengths() {
-    if (bound_.all_valid({"train.sequence_length", "model.future_tokens"}) &&
-        e_.train.sequence_length <= e_.model.future_tokens) {
+    if (bound_.all_valid({"train.sequence_length", "model.future_tokens", "model.future_offsets"}) &&
+        e_.train.sequence_length <= last_offset(e_.model)) {
       refuse("train.sequence_length", "found sequence_length " + number(e_.train.sequence_length) + " for " +
-                                          number(e_.model.future_tokens) + " future_tokens, wanted longer sequences");
+                                          farthest_target() + ", wanted longer sequences");
     }
+  }
+
+  /// What last_offset() is in the file.
+  std::string farthest_target() const {
+    const ModelConfig& m = e_.model;
+    return m.future_offsets.empty() ? number(m.future_tokens) + " future_tokens"
+                                    : "future_offsets up to " + number(last_offset(m));
   }
 
   void steps() {
@@ -346,9 +353,11 @@ class Rules : RuleChecker {
       const int64_t length = e_.train.sequence_length;
       if (length % ranks != 0)
         refuse(key, found("sequence_length " + number(length)) + ", wanted a divisor");
-      else if (bound_.all_valid({"model.future_tokens"}) && length / ranks < e_.model.future_tokens)
+      else if (bound_.all_valid({"model.future_tokens", "model.future_offsets"}) &&
+               length / ranks < last_offset(e_.model))
         refuse(key, found("sequence_length " + number(length)) + ", which leaves " + number(length / ranks) +
-                        " positions for each rank, wanted at least future_tokens = " + number(e_.model.future_tokens));
+                        " positions for each rank, wanted at least " + number(last_offset(e_.model)) + " for " +
+                        farthest_target());
     }
     if (bound_.all_valid({"data.kind"}) && e_.data.kind == DataKind::records && positions_multiple % ranks != 0)
       refuse(key, found("records") + ", wanted a divisor of " + number(positions_multiple) +

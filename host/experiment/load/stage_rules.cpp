@@ -32,6 +32,13 @@ void check_same_shape(const TomlPosition& position, const ModelConfig& policy, c
   for (const auto& [name, member] : members) compare(name, stage.*member, policy.*member);
   const auto text_of = [](const ModelConfig& model) { return std::string(to_string(model.future_heads)); };
   compare("future_heads", text_of(stage), text_of(policy));
+  const auto offsets_of = [&](const ModelConfig& model) {
+    std::vector<double> offsets;
+    for (int64_t k = 1; k <= std::min(stage.future_tokens, policy.future_tokens); ++k)
+      offsets.push_back(double(future_offset(model.future_offsets, k)));
+    return offsets;
+  };
+  compare("future_offsets", offsets_of(stage), offsets_of(policy));
   for (const ShapeOption& option : shape_options)
     std::visit([&](auto member) { compare(option.name, stage.*member, policy.*member); }, option.member);
   if (found.empty()) return;
@@ -80,11 +87,17 @@ void check_stage(const BoundExperiment& bound, const StageUser& user, const Load
                     "set [model] max_sequence_length in the stage");
   }
   if (table == "model") check_same_shape(position, e.model, stage.model, diagnostics);
-  if (table == "reference" && lacks_own_heads(e.reference.heads, stage.model.future_tokens, e.model.future_tokens))
+  const ModelConfig &policy = e.model, &other = stage.model;
+  const int64_t common = common_heads(other.future_tokens, other.future_offsets, policy);
+  if (table == "reference" && lacks_own_heads(e.reference.heads, common, policy.future_tokens))
     diagnostics.add(bound.position("reference.heads"),
-                    "the stage's model has too few heads: found heads \"own\" for its future_tokens " +
-                        std::to_string(stage.model.future_tokens) + ", wanted at least " +
-                        std::to_string(e.model.future_tokens) + " as in this experiment",
+                    other.future_tokens < policy.future_tokens
+                        ? "the stage's model has too few heads: found heads \"own\" for its future_tokens " +
+                              std::to_string(other.future_tokens) + ", wanted at least " +
+                              std::to_string(policy.future_tokens) + " as in this experiment"
+                        : "the stage's heads predict other tokens: found heads \"own\" for its future_offsets " +
+                              offsets_text(other.future_offsets, other.future_tokens) + ", wanted " +
+                              offsets_text(policy.future_offsets, policy.future_tokens) + " as in this experiment",
                     own_heads_hint);
   const bool predicts_tokens = table == "reference" || (table == "model" && !user.has_objective);
   if (predicts_tokens && loaded.has_objective) {

@@ -18,6 +18,7 @@ class WeightsShape {
 
   void fill() {
     heads();
+    offsets();
     layers();
     take("dim", ours_.dim, theirs_.dim);
     take("heads", ours_.heads, theirs_.heads);
@@ -45,6 +46,20 @@ class WeightsShape {
     if (!adds) take_unless_given("future_tokens", ours_.future_tokens, theirs_.future_tokens);
     if (theirs_.future_tokens > 1 && ours_.future_tokens > 1)
       take_unless_given("future_heads", ours_.future_heads, theirs_.future_heads);
+  }
+
+  /// Those of the heads that the model keeps.
+  void offsets() {
+    if (given("future_offsets") || theirs_.future_offsets.empty() || !good("future_tokens")) return;
+    if (ours_.future_tokens > theirs_.future_tokens)
+      return diagnostics_.add(bound_.position(path("future_tokens")),
+                              "found " + std::to_string(ours_.future_tokens) + " future_tokens for " + weights() +
+                                  ", whose heads have future_offsets " +
+                                  offsets_text(theirs_.future_offsets, theirs_.future_tokens),
+                              "set future_offsets, one for each");
+    std::vector<int64_t> kept = theirs_.future_offsets;
+    kept.resize(size_t(ours_.future_tokens));
+    take_unless_given("future_offsets", ours_.future_offsets, kept);
   }
 
   void layers() {

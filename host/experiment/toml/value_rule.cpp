@@ -111,7 +111,7 @@ class Check {
     if (node.kind == Node::Kind::list && wants(Type::texts)) return texts(node);
     const bool has_tables = !node.items.empty() && node.items[0].kind == Node::Kind::table;
     if (has_tables && wants(Type::numbers) && may_be_table) return tables(node);
-    if (node.kind == Node::Kind::list && wants(Type::numbers)) return numbers(node);
+    if (node.kind == Node::Kind::list && wants(Type::numbers, Type::integers)) return numbers(node);
     if (node.kind == Node::Kind::list && wants(Type::tables)) return tables(node);
     return refuse(node);
   }
@@ -143,7 +143,8 @@ class Check {
   }
 
   std::optional<double> number(const Node& node) {
-    if (node.kind != Node::Kind::integer && node.kind != Node::Kind::number) return refuse(node);
+    const bool may_be_fraction = rule_.type != ValueType::integers;
+    if (node.kind != Node::Kind::integer && !(node.kind == Node::Kind::number && may_be_fraction)) return refuse(node);
     const double found = node.kind == Node::Kind::integer ? double(node.integer) : node.number;
     if (!std::isfinite(found) || !in_range(found)) return refuse(node);
     return found;
@@ -270,6 +271,7 @@ std::string type_text(ValueType type) {
                                    "true, false or string",
                                    "list of strings",
                                    "list of numbers",
+                                   "list of integers",
                                    "list of tables"};
   return names[size_t(type)];
 }
@@ -298,6 +300,7 @@ std::string wanted(const ValueRule& rule) {
     text = rule.may_be_empty ? "a list of strings" : "a non-empty list of non-empty strings";
   if (rule.type == ValueType::numbers) text = rule.count == 2 ? "a list of two numbers" : "a list of numbers";
   if (rule.type == ValueType::numbers && !rule.fields.empty()) text += " or of tables";
+  if (rule.type == ValueType::integers) text = "a list of integers";
   const std::string range = range_text(rule);
   if (range.empty()) return text;
   const bool interval = range[0] == '(' || range[0] == '[';

@@ -45,6 +45,7 @@ enum class ValueType {
   flag_or_text,
   texts,
   numbers,
+  integers,
   tables
 };
 

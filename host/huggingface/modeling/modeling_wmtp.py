@@ -1,7 +1,8 @@
 """A model exported by wmtp-host with all its heads, for transformers.
 
     model = AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)
-    model(ids, output_heads=True).head_logits[k - 1]  # [B, S, vocabulary]; at position s for the token at s + k
+    model(ids, output_heads=True).head_logits[k - 1]  # [B, S, vocabulary]
+    model.future_offsets[k - 1]  # head k at position s predicts the token at s + this
 
 Head 1 is the model that transformers knows. The blocks of heads 2, 3, ... are in mtp_heads.safetensors, under Meta's
 names and with Meta's order of rows; all heads share the final norm and the output layer. A parallel head reads the
@@ -72,6 +73,7 @@ class MultiTokenForCausalLM(Base):
             heads = json.load(file)
         model.is_chained = heads.get("future_heads", "parallel") != "parallel"
         model.num_heads = heads["n_future_tokens"]
+        model.future_offsets = heads.get("future_offsets") or list(range(1, model.num_heads + 1))
         model.load_heads(load_file(cached_file(folder, "mtp_heads.safetensors", **of_hub)))
         return loaded
 

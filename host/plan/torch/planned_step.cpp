@@ -64,7 +64,8 @@ class PlannedBatches final : public BatchSource {
     micro.tokens = micro.answers = B * S;
     micro.keys = B * S * (request_.window > 0 ? std::min(request_.window, S) : S);
     micro.pairs = request_.pairs ? B / 2 : 0;
-    for (int64_t k = 1; k <= request_.heads; ++k) micro.counts.push_back(B * std::max<int64_t>(S - k, 0));
+    micro.offsets = request_.offsets;
+    for (int64_t k = 1; k <= request_.heads; ++k) micro.counts.push_back(B * std::max<int64_t>(S - micro.offset(k), 0));
     return micro;
   }
 

@@ -2,7 +2,7 @@
 //
 //   ce        the policy's loss of the token             value     the model of [value] before the token is read
 //   ref       the reference's loss of the token          position  the source's position in its sequence, from 0
-//   excess    ce - ref                                   head      1, 2 …: number of tokens ahead
+//   excess    ce - ref                                   head      the head's number, from 1
 //   entropy   of the policy's prediction                 uniform   a number in [0,1), the same at every mention
 //   rank      number of tokens likelier than the token   progress  0 at the run's first step, 1 at its last
 //   margin    its log p minus that of the best other     bytes     length of its text

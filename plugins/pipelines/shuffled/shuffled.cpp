@@ -36,15 +36,15 @@ class Shuffled : public wmtp::Wrapper {
         valid = valid.select(-1, 0);
         numbers = numbers.select(-1, 0);
       }
-      valid = at_targets(valid, std::max<int64_t>(step.head(), 1));
+      valid = at_targets(valid, step.offset(std::max<int64_t>(step.head(), 1)));
     }
     weights.values = permuted(weights.values, valid, numbers);
     return weights;
   }
 
   /// Maps a mask of a head's source positions to its target positions, both [B,S].
-  static Tensor at_targets(const Tensor& valid, int64_t head) {
-    const int64_t S = valid.size(1), k = std::min(head, S);
+  static Tensor at_targets(const Tensor& valid, int64_t offset) {
+    const int64_t S = valid.size(1), k = std::min(offset, S);
     return at::cat({at::zeros_like(valid.narrow(1, 0, k)), valid.narrow(1, 0, S - k)}, 1);
   }
 

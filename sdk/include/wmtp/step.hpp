@@ -10,7 +10,8 @@
 // never sees a process group, a file or the optimizer.
 //
 // Shapes: B sequences of this rank's micro-batch, S positions, H heads. Head k (1-based) at SOURCE position s predicts
-// the token at TARGET position s + k. Everything read from a step is aligned by source position.
+// the token at TARGET position s + offset(k): s + k, unless model.future_offsets says otherwise. Everything read from a
+// step is aligned by source position.
 // Devices: the batch, every signal, value, leaf(), valid() and uniform() are on one device, that of valid(): the CPU or
 // this rank's CUDA device. Tensors that a plugin returns must be there too. counts(), answers() and pairs() are on the
 // CPU. A result of Collectives is on the device of its input, a state on that of its `first`; a metric may be on
@@ -108,6 +109,8 @@ class WMTP_SDK_API Step {
     return double(std::max<int64_t>(number() - 1, 0)) / double(std::max<int64_t>(total() - 1, 1));
   }
   virtual int64_t heads() const = 0;
+  /// How many positions after its source the target of a head is. `head`: 1 to heads().
+  virtual int64_t offset(int64_t head) const = 0;
   virtual int64_t vocab_size() const = 0;
   /// Valid tokens of each head over all ranks and micro-batches of the optimizer step: [H] fp64.
   virtual Tensor counts() = 0;

@@ -46,6 +46,7 @@ TEST_F(Canonical, IsReadBackToAnEqualValue) {
                      "parallel.activation_checkpointing=full", "adapter.plugin=lora", "guard.loss_spike=1e300",
                      "train.head_weights=[1, 0.3, 0.1, 0]", "model.future_heads=chained"}),
         load(small, {"train.head_weights=[{step=1, weights=[1, 1, 1, 1]}, {step=1000000, weights=[1, 0.3, 0.1, 0]}]"}),
+        load(small, {"model.future_offsets=[1, 2, 6, 31]"}),
         load(small, {"optimizer.name=muon", "train.ema=0.9", "schedule.name=wsd", "schedule.stable_steps=3",
                      "schedule.decay=cosine"}),
         load(small, {"optimizer.groups=[{match=\"a\", lr_scale=0.5}, {match=\"b\", weight_decay=0}]",
@@ -112,7 +113,7 @@ TEST_F(Canonical, HashIgnoresWhatDoesNotChangeTheResult) {
         "log.heads_every_steps=14", "checkpoint.every_steps=3", "checkpoint.keep=9", "parallel.processes=2",
         "parallel.strategy=no_shard", "parallel.device=cpu", "data.files=[\"elsewhere/*\"]", "data.exclude=[\"x\"]",
         "train.clip_norm=1.0", "guard.loss_ratio=0", "adapter.plugin=full", "train.head_weights=[1, 1, 1, 1]",
-        "model.future_heads=parallel"}) {
+        "model.future_heads=parallel", "model.future_offsets=[1, 2, 3, 4]"}) {
     EXPECT_EQ(hash({same}), base) << same;
   }
   EXPECT_EQ(hash({"parallel.optimizer_offload=nvme", "parallel.offload_path=disk"}), base);
@@ -144,9 +145,10 @@ TEST_F(Canonical, HashChangesWithEverythingThatChangesTheResult) {
        {"seed=1", "train.steps=11", "optimizer.lr=0.1", "parallel.precision=bf16", "train.batch_size=3",
         "adapter.plugin=lora", "data.order=sequential", "model.dim=128", "validation.every_steps=3",
         "train.head_weights=[1, 1, 1, 0.3]", "train.head_weights=[{step=2, weights=[1, 1, 1, 1]}]",
-        "model.future_heads=chained", "model.future_heads=shared"}) {
+        "model.future_heads=chained", "model.future_heads=shared", "model.future_offsets=[1, 2, 3, 5]"}) {
     EXPECT_NE(hash({other}), base) << other;
   }
+  EXPECT_NE(hash({"model.future_offsets=[1, 3, 5, 7]"}), hash({"model.future_offsets=[1, 2, 3, 5]"}));
   EXPECT_NE(hash({"model.future_heads=chained"}), hash({"model.future_heads=shared"}));
   EXPECT_NE(hash({"parallel.precision=bf16", "parallel.reduce=bf16"}), hash({"parallel.precision=bf16"}));
   EXPECT_EQ(hash({"parallel.precision=bfloat16", "parallel.reduce=bfloat16"}),

@@ -55,6 +55,8 @@ inline std::string value_of(const Key& key) {
       return choices.empty() ? "strings" : "list of " + choices;
     case ValueType::numbers:
       return "numbers " + range;
+    case ValueType::integers:
+      return "integers " + range;
     case ValueType::tables:
       return "tables";
     default:

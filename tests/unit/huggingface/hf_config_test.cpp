@@ -399,6 +399,36 @@ TEST(ParamsFile, ReadsMetaKeysAndInfersTheRestFromTheTensors) {
   EXPECT_SAYS(refusal(ExitStatus::data, [&] { read(params); }), "\"meaning\": \"value\" or \"score\"");
 }
 
+TEST(ParamsFile, HasAnOffsetForEachHeadOrNone) {
+  TestFolder folder;
+  SafetensorsWriter(folder / "w.safetensors", {}, {}).finish();
+  const auto read = [&](const Json& params) {
+    put(folder / "params.json", params.dump());
+    return read_params(folder.path(), SafetensorsFolder(folder.path()));
+  };
+  SavedShape saved;
+  ModelConfig& model = saved.model;
+  model.dim = 8;
+  model.layers = 5;
+  model.heads = model.kv_heads = 4;
+  EXPECT_EQ(params_text(saved).find("future_offsets"), std::string::npos);
+  model.future_offsets = {1, 3, 5, 256};
+  const Json written = Json::parse(params_text(saved));
+  EXPECT_EQ(read(written).model.future_offsets, model.future_offsets);
+  for (const char* bad : {"[1, 3, 5]", "[1, 3, 5, 7, 9]", "[0, 1, 2, 3]", "[2, 3, 4, 5]", "[1, 3, 3, 5]",
+                          "[1, 5, 3, 7]", "[1, 3, 5, 257]", "[1, 3, 5, 18446744073709551615]", "[1, 3, 5, 7.0]",
+                          "[1, -3, 5, 7]", "[1, \"3\", 5, 7]", "[1, [3], 5, 7]", "{\"1\": 1}", "\"1357\"", "4", "[]"}) {
+    Json params = written;
+    params["future_offsets"] = Json::parse(bad, nullptr, false);
+    EXPECT_SAYS(refusal(ExitStatus::data, [&] { read(params); }),
+                "wanted rising integers from 1 to at most 256, one for each of the 4 heads");
+  }
+  Json chained = written;
+  chained["future_heads"] = "chained";
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { read(chained); }),
+              "future_offsets is [1,3,5,256]; wanted no such key for chained heads");
+}
+
 TEST(HfConfig, SaysThatDropoutIsNotApplied) {
   const auto differences = [](const Json& changes) {
     Json config = llama_2;

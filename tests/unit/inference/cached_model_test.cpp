@@ -159,9 +159,11 @@ TEST(CachedModel, WithWeightsInBf16EqualsAModelWithTheRoundedWeights) {
 }
 
 TEST(CachedModel, ProposalsAreTheSameAfterOneFeedOrSeveral) {
-  for (const FutureHeads kind : {FutureHeads::parallel, FutureHeads::chained, FutureHeads::shared}) {
-    ModelConfig shape = test::odd_shape(4);
-    shape.future_heads = kind;
+  std::vector<ModelConfig> shapes(4, test::odd_shape(4));
+  shapes[1].future_heads = FutureHeads::chained;
+  shapes[2].future_heads = FutureHeads::shared;
+  shapes[3].future_offsets = {1, 2, 6, 8};
+  for (const ModelConfig& shape : shapes) {
     MadeModel made(shape, S, 3);
     const auto ids = test::random_ids(40, shape.vocab_size, 4);
     CachedModel often(*made, S), once(*made, S);
@@ -261,6 +263,41 @@ TEST(CachedModel, ProposesTheMostLikelyTokensOfTheOtherHeads) {
     model.propose(ids[size_t(begin + 5) % ids.size()]);
   }
   EXPECT_GT(clear, 20);
+}
+
+/// With offsets 1, 3 and 7: tokens 2 and 3 ahead are of head 2, tokens 4 to 7 of head 3.
+TEST(CachedModel, HeadsThatLeapLookBackForTheTokensBetween) {
+  ModelConfig shape = test::odd_shape(3);
+  shape.future_offsets = {1, 3, 7};
+  MadeModel made(shape, S, 10);
+  const auto ids = test::random_ids(S, shape.vocab_size, 11);
+  const auto wanted = test::whole_forward(*made, ids);
+  CachedModel model(*made, S), once(*made, S);
+  int64_t clear = 0;
+  for (int64_t begin = 0; begin + 5 < S; begin += 5) {
+    model.feed({ids.begin() + begin, ids.begin() + begin + 5}, Logits::last_token);
+    model.shorten(begin + 3);  // as after a draft that was partly rejected
+    const int64_t last = begin + 2;
+    const auto proposed = model.propose(ids[size_t(begin) + 3]);
+    ASSERT_EQ(proposed.size(), begin == 0 ? 2u : 6u) << "head 3 looks back over three positions";
+    for (size_t i = 0; i < proposed.size(); ++i) {
+      const auto ahead = int64_t(i) + 2, head = ahead <= 3 ? int64_t{2} : int64_t{3};
+      const int64_t position = last + ahead - (head == 2 ? 3 : 7);
+      const Tensor row = wanted[size_t(head - 1)][position], best = std::get<0>(row.topk(2));
+      if ((best[0] - best[1]).item<float>() < 1e-3) continue;
+      ++clear;
+      EXPECT_EQ(proposed[i], row.argmax().item<int64_t>()) << ahead << " ahead of position " << last;
+    }
+    model.feed({ids.begin() + begin + 3, ids.begin() + begin + 5}, Logits::last_token);
+    if (begin % 2 == 0) model.propose(ids[size_t(begin) + 5]);
+    once.shorten(0);
+    once.feed({ids.begin(), ids.begin() + begin + 3}, Logits::last_token);
+    EXPECT_EQ(once.propose(ids[size_t(begin) + 3]), proposed) << begin;
+  }
+  EXPECT_GT(clear, 100);
+  CachedModel shortest(*made, S);
+  shortest.feed({ids[0]}, Logits::last_token);
+  EXPECT_TRUE(shortest.propose(ids[1]).empty()) << "there is nothing to look back to";
 }
 
 TEST(CachedModel, ChainedHeadsProposeFromTheTokensProposedBefore) {

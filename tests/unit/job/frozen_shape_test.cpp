@@ -4,8 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "base/error.hpp"
 #include "checkpoint/safetensors/safetensors.hpp"
+#include "huggingface/params_file.hpp"
 #include "job/identity.hpp"
 #include "model/model_tensors.hpp"
 #include "plugins/catalog.hpp"
@@ -112,6 +115,50 @@ TEST_F(FrozenShapeTest, TakesTheKindOfHeadsFromTheFileUnlessATableStatesIt) {
       << refused();
   experiment_.reference.model->future_heads = FutureHeads::chained;
   EXPECT_EQ(read_heads(), 4);
+}
+
+TEST_F(FrozenShapeTest, ReadsOnlyHeadsThatPredictTheTokensOfThePolicys) {
+  const std::vector<int64_t> leaps{1, 3, 5, 7};
+  set_stage(5);
+  experiment_.model.future_offsets = leaps;
+  EXPECT_EQ(read_heads(), 1) << "the stage's second head predicts the token after the next";
+  auto stage = std::make_shared<Experiment>(*experiment_.stage("reference"));
+  stage->model.future_offsets = {1, 3, 5, 7, 9};
+  experiment_.stages["reference"] = stage;
+  EXPECT_EQ(read_heads(), 4);
+  experiment_.model.future_offsets.clear();
+  EXPECT_EQ(read_heads(), 1);
+
+  experiment_.stages.clear();
+  write_weights(4);
+  experiment_.model.future_offsets = leaps;
+  EXPECT_EQ(read_heads(), 4) << "a file without a shape is like the policy";
+  EXPECT_EQ(frozen_shape("reference", experiment_, file()).model.future_offsets, leaps);
+  const std::filesystem::path stated = folder() / "stated";
+  std::filesystem::create_directory(stated);
+  std::filesystem::copy(file(), stated / "model.safetensors");
+  SavedShape saved;
+  saved.model = experiment_.model;
+  const auto read_stated = [&](const std::vector<int64_t>& offsets) {
+    saved.model.future_offsets = offsets;
+    std::ofstream(stated / params_file_name) << params_text(saved);
+    return frozen_shape("reference", experiment_, stated).token_heads;
+  };
+  experiment_.reference.heads = ReferenceHeads::automatic;
+  EXPECT_EQ(read_stated(leaps), 4);
+  EXPECT_EQ(read_stated({}), 1);
+  EXPECT_EQ(read_stated({1, 3, 5, 8}), 1);
+  experiment_.reference.heads = ReferenceHeads::own;
+  try {
+    read_stated({1, 3, 5, 8});
+    ADD_FAILURE() << "not refused";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what())
+                  .find("found heads with future_offsets [1, 3, 5, 8], wanted those of [model], "
+                        "[1, 3, 5, 7]; choose a reference"),
+              std::string::npos)
+        << error.what();
+  }
 }
 
 TEST_F(FrozenShapeTest, ReadsOneBlockAsAsManySharedHeadsAsTheShapeStates) {

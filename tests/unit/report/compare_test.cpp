@@ -263,5 +263,13 @@ TEST(MeanAndError, HasTheStandardErrorOfTheMean) {
   EXPECT_DOUBLE_EQ(mean_and_error({1, 2, 3, 6}).error, std::sqrt(14.0 / 3 / 4));
 }
 
+TEST(QuantityOf, DependsOnTheHeadsOfAMeanOverThem) {
+  const std::map<std::string, std::string> plain{{"model.future_tokens", "4"}, {"model.dim", "64"}},
+      leaps{{"model.future_tokens", "4"}, {"model.future_offsets", "[1, 3, 5, 7]"}};
+  for (const std::string metric : {"train/loss", "train/ce", "valid/loss", "valid/loss, lowest"})
+    EXPECT_NE(quantity_of(metric, plain), quantity_of(metric, leaps)) << metric;
+  EXPECT_EQ(quantity_of("valid/ce_head_1", plain), quantity_of("valid/ce_head_1", leaps));
+}
+
 }  // namespace
 }  // namespace wmtp

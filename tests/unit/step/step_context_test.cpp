@@ -67,6 +67,33 @@ TEST_F(StepContextTest, TheReferenceIsAlignedWithTheTargetOfEachHead) {
   }
 }
 
+TEST_F(StepContextTest, SignalsFollowTheOffsetsOfTheHeads) {
+  MicroBatch micro = micro_of({0, 1});
+  micro.offsets = {1, 3, 5};
+  micro.signals["data.weight"] = reference();  // of the token at each position
+  StepContext step = step_with(micro, {{"reference.loss", reference()}});
+  std::vector<Tensor> all;
+  for (int64_t head = 1; head <= num_heads; ++head) {
+    const int64_t offset = 2 * head - 1;
+    EXPECT_EQ(step.offset(head), offset);
+    step.enter(weigh_context(When::head, head, micro.sources(head)));
+    all.push_back(step.signal(Signal::reference_loss));
+    EXPECT_TRUE(at::equal(all.back(), aligned(offset))) << "head " << head;
+    const Tensor weights = step.signal(Signal::data_weight);
+    EXPECT_TRUE(
+        at::equal(weights, at::constant_pad_nd(reference().narrow(1, offset, positions - offset), {0, offset})));
+
+    WeighContext chunk = weigh_context(When::token, head, at::ones({num_sequences}, at::kBool));
+    chunk.sources = {0, 1};
+    step.enter(chunk);
+    EXPECT_TRUE(at::equal(step.signal(Signal::reference_loss), all.back().select(1, 0))) << "head " << head;
+    EXPECT_TRUE(at::equal(step.signal(Signal::data_weight), weights.select(1, 0))) << "head " << head;
+  }
+  step.enter(weigh_context(When::before, 0, at::ones({num_sequences, positions, num_heads}, at::kBool)));
+  EXPECT_TRUE(at::equal(step.signal(Signal::reference_loss), at::stack(all, -1)));
+  EXPECT_THROW(step.offset(4), std::out_of_range) << "a plugin may ask for a head that there is not";
+}
+
 TEST_F(StepContextTest, AWriteIntoATensorThatTheHostGoesOnUsingIsRefused) {
   const MicroBatch micro = micro_of({0, 1});
   StepContext step = step_with(micro, {{"value.value", reference()}});

@@ -18,7 +18,8 @@ struct Answer {
 };
 
 /// Sequences [B,S] at positions 0 … B-1; a sequence without tokens is padding. As many windows as sequences.
-inline MicroBatch batch_of(const std::vector<Answer>& answers, int64_t S, int64_t heads, bool prompts = false) {
+inline MicroBatch batch_of(const std::vector<Answer>& answers, int64_t S, int64_t heads, bool prompts = false,
+                           const std::vector<int64_t>& offsets = {}) {
   const auto B = int64_t(answers.size());
   MicroBatch micro;
   micro.batch = {at::zeros({B, S}, at::kLong),
@@ -26,6 +27,7 @@ inline MicroBatch batch_of(const std::vector<Answer>& answers, int64_t S, int64_
                  {},
                  at::full({B}, -1, at::kLong),
                  at::full({B}, -1, at::kLong)};
+  micro.offsets = offsets;
   micro.counts.assign(size_t(heads), 0);
   for (int64_t b = 0; b < B; ++b) {
     const Answer& answer = answers[size_t(b)];
@@ -44,7 +46,7 @@ inline MicroBatch batch_of(const std::vector<Answer>& answers, int64_t S, int64_
   micro.batch.sequence = at::tensor(micro.positions);
   micro.targets = prompts ? micro.batch.kind.gt(0) : micro.batch.kind.eq(2);
   for (int64_t k = 1; k <= heads; ++k)
-    micro.counts[size_t(k - 1)] = valid_sources(micro.targets, k).sum().item<int64_t>();
+    micro.counts[size_t(k - 1)] = micro.sources(k).sum().item<int64_t>();
   return micro;
 }
 
@@ -53,13 +55,14 @@ class Answers final : public BatchSource {
  public:
   using Sequence = std::function<Answer(int64_t position)>;
   Answers(Sequence sequence, int64_t batch_size, int64_t S, int64_t heads, bool prompts = false,
-          std::vector<std::string> bins = {})
+          std::vector<std::string> bins = {}, std::vector<int64_t> offsets = {})
       : BatchSource(batch_size),
         sequence_(std::move(sequence)),
         S_(S),
         heads_(heads),
         prompts_(prompts),
-        bins_(std::move(bins)) {}
+        bins_(std::move(bins)),
+        offsets_(std::move(offsets)) {}
   int64_t count() const override { return INT64_MAX; }
   std::vector<std::string> bins() const override { return bins_; }
   MicroBatch fetch(const std::vector<int64_t>& positions, int64_t rank, int64_t world) const override {
@@ -68,7 +71,7 @@ class Answers final : public BatchSource {
                                     positions.begin() + int64_t(size_t(rank + 1) * B));
     std::vector<Answer> answers;
     for (const int64_t position : mine) answers.push_back(position < 0 ? Answer{} : sequence_(position));
-    MicroBatch micro = batch_of(answers, S_, heads_, prompts_);
+    MicroBatch micro = batch_of(answers, S_, heads_, prompts_, offsets_);
     micro.positions = micro.windows = mine;
     micro.batch.sequence = at::tensor(mine);
     return micro;
@@ -79,6 +82,7 @@ class Answers final : public BatchSource {
   int64_t S_, heads_;
   bool prompts_;
   std::vector<std::string> bins_;
+  std::vector<int64_t> offsets_;
 };
 
 }  // namespace wmtp::test

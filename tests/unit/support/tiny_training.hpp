@@ -150,6 +150,7 @@ class TinyTraining {
     windows_ = random_windows(experiment_.seed, train.sequence_length, experiment_.model.vocab_size);
     BatchRequest request;
     request.heads = model_->num_heads();
+    request.offsets = experiment_.model.future_offsets;
     request.device = parts.device;
     source_ = window_batches(*windows_, WindowOrder(experiment_.seed, windows_->count(), DataOrder::sequential),
                              train.batch_size, train.sequence_length, request);

@@ -105,6 +105,21 @@ TEST_F(ValidationTest, CountsTheDraftsThatDecodingWouldAccept) {
   EXPECT_GE(guessed.at("valid/tokens_per_pass"), 1);
 }
 
+TEST_F(ValidationTest, CountsTheDraftsOfHeadsThatLookBack) {
+  experiment_.model.future_tokens = 2;
+  experiment_.model.layers = 3;
+  experiment_.model.future_offsets = {1, 3};
+  SingleRank rank;
+  const auto sequence = [](int64_t) { return Answer{{11, 12, 13, 14, 1, 2, 3, 4, 5}, 4, 1, 1}; };
+  const Answers training(sequence, experiment_.train.batch_size, S, 2, false, {}, {1, 3});
+  TinyTraining tiny(experiment_, test::baseline(), rank.channels, {.training = &training, .validation_sequences = 6});
+  for (int i = 0; i < 80; ++i) tiny->step();
+  const auto learned = tiny->validate();
+  for (const std::string name : {"accuracy_head_1", "accuracy_head_2", "accept_head_2"})
+    EXPECT_EQ(learned.at("valid/" + name), 1) << name;
+  EXPECT_EQ(learned.at("valid/tokens_per_pass"), 2.5) << "as of three heads at offsets 1, 2 and 3";
+}
+
 TEST_F(ValidationTest, ReportsTheSameOnThreeRanksWithAnUnevenNumberOfSequences) {
   experiment_.model.future_tokens = 3;
   experiment_.model.layers = 4;

@@ -215,7 +215,7 @@ TEST_F(PageDataTest, TellsWhichRunsMeasureTheSame) {
   const OrderedJson answer = OrderedJson::parse(*data.configs());
   EXPECT_EQ(answer["quantities"]["valid/loss"], OrderedJson({{"2", 1}, {"3", 1}, {"4", 2}})) << answer;
   EXPECT_EQ(answer["quantities"]["train/loss"], OrderedJson({{"1", 1}, {"2", 2}, {"3", 3}, {"4", 4}})) << answer;
-  EXPECT_EQ(answer["why_no_difference"], "the weights or the number of heads differ; compare valid/ce_head_1");
+  EXPECT_EQ(answer["why_no_difference"], "the weights or the heads differ; compare valid/ce_head_1");
 }
 
 TEST_F(PageDataTest, CurvesThatAreThinnedHaveCommonSteps) {

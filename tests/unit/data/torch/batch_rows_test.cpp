@@ -67,6 +67,25 @@ TEST(BatchRows, CountTheTargetsOfEveryHead) {
   EXPECT_THAT(numbers_of(micro.targets[0]), ElementsAre(0, 0, 1, 1, 1, 0, 0, 0));
 }
 
+TEST(BatchRows, CountTheTargetsAtTheOffsetsOfTheHeads) {
+  BatchRequest request = request_of(3);
+  request.offsets = {1, 3, 7};
+  EXPECT_EQ(request.last_offset(), 7);
+  BatchRows rows({0, 1}, 0, 1, 12, request, /*separate=*/true);
+  add(rows, 0, 0, /*prompt=*/2, /*answer=*/3);
+  add(rows, 0, 5, /*prompt=*/1, /*answer=*/6);
+  add(rows, 1, 0, 1, 8);
+  const MicroBatch micro = rows.finish();
+  EXPECT_THAT(micro.counts, ElementsAre(3 + 6 + 8, 2 + 4 + 6, 0 + 0 + 2));
+  for (int64_t k = 1; k <= 3; ++k)
+    EXPECT_EQ(micro.sources(k).sum().item<int64_t>(), micro.counts[size_t(k - 1)]) << "head " << k;
+  EXPECT_TRUE(at::equal(micro.sources(2), micro.sources_of(3)));
+  request.prompts = true;
+  BatchRows prompted({0}, 0, 1, 12, request, false);
+  add(prompted, 0, 0, /*prompt=*/7, /*answer=*/2);
+  EXPECT_THAT(prompted.finish().counts, ElementsAre(8, 6, 2));
+}
+
 TEST(BatchRows, CountPromptsAsTargetsOnRequest) {
   BatchRequest request = request_of(3);
   request.prompts = true;

@@ -139,6 +139,37 @@ TEST_F(Rules, RequireExactlyOneOfStepsAndEpochs) {
   expect_in_order(refused(with(small, "steps = 10", "epochs = 1")), {"random data is unlimited"});
 }
 
+TEST_F(Rules, RequireARisingOffsetForEachHead) {
+  const auto refuses = [&](const std::string& offsets, const std::vector<std::string>& expected,
+                           const std::vector<std::string>& more = {}) {
+    std::vector<std::string> changes{"model.future_offsets=" + offsets};
+    changes.insert(changes.end(), more.begin(), more.end());
+    expect_in_order(refused(small, changes), expected);
+  };
+  EXPECT_EQ(load(small, {"model.future_offsets=[1, 3, 5, 7]"}).model.future_offsets,
+            (std::vector<int64_t>{1, 3, 5, 7}));
+  EXPECT_TRUE(load(small, {"model.future_offsets=[1, 2, 3, 4]"}).model.future_offsets.empty()) << "the default";
+  refuses("[1, 3, 5]", {"found 3 future_offsets for 4 future_tokens, wanted one for each"});
+  refuses("[2, 3, 5, 7]", {"found 2 as the first of future_offsets, wanted 1", "head 1 predicts the next token"});
+  refuses("[1, 3, 3, 7]", {"found 3 after 3 in future_offsets, wanted rising numbers"});
+  refuses("[1, 5, 3, 7]", {"found 3 after 5 in future_offsets"});
+  refuses("[1, 3.0, 5, 7]", {"future_offsets: found the number 3.0, wanted a list of integers from 1 to 256"});
+  refuses("[0, 1, 2, 257]", {"found the integer 0, wanted", "found the integer 257, wanted"});
+  refuses("[]", {"found a list of length 0, wanted a list of integers"});
+  refuses("3", {"found the integer 3, wanted a list of integers"});
+  refuses("[1, 3, 5, 32]", {"found sequence_length 32 for future_offsets up to 32, wanted longer sequences"});
+  EXPECT_EQ(last_offset(load(small, {"model.future_offsets=[1, 3, 5, 31]"}).model), 31);
+}
+
+TEST_F(Rules, LetOnlyParallelHeadsLeap) {
+  for (const std::string kind : {"chained", "shared"}) {
+    expect_in_order(refused(small, {"model.future_heads=" + kind, "model.future_offsets=[1, 3, 5, 7]"}),
+                    {"found future_offsets [1, 3, 5, 7] for " + kind + " heads, wanted [1, 2, 3, 4]",
+                     "remove it, or set future_heads = \"parallel\""});
+    EXPECT_NO_THROW(load(small, {"model.future_heads=" + kind, "model.future_offsets=[1, 2, 3, 4]"}));
+  }
+}
+
 TEST_F(Rules, RequireAWeightForEachHead) {
   EXPECT_EQ(load(small, {"train.head_weights=[1, 0.3, 0, 2]"}).train.head_weights, (std::vector{1.0, 0.3, 0.0, 2.0}));
   expect_in_order(refused(small, {"train.head_weights=[1, 0.3, 0.3]"}),
@@ -262,7 +293,9 @@ TEST_F(Rules, DivideSequencesOnlyIntoEqualPartsOfPositionsHeadsAndRanks) {
   expect_in_order(refused(divided, {"train.sequence_length=63"}),
                   {"found sequence 2 for sequence_length 63, wanted a divisor"});
   expect_in_order(refused(divided, {"train.sequence_length=6", "model.future_tokens=4", "model.layers=5"}),
-                  {"leaves 3 positions for each rank, wanted at least future_tokens = 4"});
+                  {"leaves 3 positions for each rank, wanted at least 4 for 4 future_tokens"});
+  expect_in_order(refused(divided, {"train.sequence_length=12", "model.future_offsets=[1, 2, 3, 7]"}),
+                  {"leaves 6 positions for each rank, wanted at least 7 for future_offsets up to 7"});
 }
 
 TEST_F(Rules, OfSections) {

@@ -42,6 +42,8 @@ TEST_F(Stages, OfTheModelRequireItsShape) {
                    "wanted 6, 4, 4 as in this experiment"});
   write("b.toml", with(small, "layers = 6\n", "layers = 6\nfuture_heads = \"chained\"\n"));
   expect_in_order(refused(parent), {"found future_heads \"chained\", wanted \"parallel\" as in this experiment"});
+  write("b.toml", with(small, "layers = 6\n", "layers = 6\nfuture_offsets = [1, 3, 5, 7]\n"));
+  expect_in_order(refused(parent), {"found future_offsets [1, 3, 5, 7], wanted [1, 2, 3, 4] as in this experiment"});
 }
 
 TEST_F(Stages, OfAReferenceHaveAsManyHeadsAsItsOwnAreRead) {

@@ -68,6 +68,28 @@ TEST_F(WeightsShape, HasTheIdentityOfTheSameShapeGivenByKeys) {
   EXPECT_EQ(config_hash(taken, {}), config_hash(load_from(keys, one_head()), {}));
 }
 
+TEST_F(WeightsShape, HasTheOffsetsOfTheHeadsThatTheModelKeeps) {
+  ModelConfig leaps = one_head();
+  leaps.layers = 18;
+  leaps.future_tokens = 3;
+  leaps.future_offsets = {1, 3, 5};
+  using Offsets = std::vector<int64_t>;
+  EXPECT_EQ(load_from("", leaps).model.future_offsets, (Offsets{1, 3, 5}));
+  EXPECT_EQ(load_from("", leaps).origins.at("model.future_offsets"), "weights");
+  EXPECT_EQ(load_from("future_tokens = 2\n", leaps).model.future_offsets, (Offsets{1, 3}));
+  EXPECT_EQ(load_from("future_tokens = 1\n", leaps).model.future_offsets, Offsets{});
+  EXPECT_EQ(load_from("future_offsets = [1, 2, 3]\n", leaps).model.future_offsets, Offsets{}) << "heads learn another";
+  EXPECT_EQ(load_from("future_offsets = [1, 4, 5]\n", leaps).model.future_offsets, (Offsets{1, 4, 5}));
+  const std::string more = "future_tokens = 4\nnew_heads = \"copy\"\n";
+  EXPECT_NE(refused_with(more, leaps)
+                .find("found 4 future_tokens for the weights \"llama\", whose heads have future_offsets [1, 3, 5]"),
+            std::string::npos);
+  EXPECT_EQ(load_from(more + "future_offsets = [1, 3, 5, 9]\n", leaps).model.future_offsets, (Offsets{1, 3, 5, 9}));
+  EXPECT_EQ(
+      load_from("future_tokens = 2\nnew_heads = \"copy\"\nfuture_offsets = [1, 3]\n", one_head()).model.future_offsets,
+      (Offsets{1, 3}));
+}
+
 TEST_F(WeightsShape, HasOneBlockForEachHeadOfTheExperiment) {
   EXPECT_EQ(load_from("future_tokens = 4\nnew_heads = \"copy\"\n", one_head()).model.layers, 19);
   const ModelConfig added = load_from("new_heads = \"new\"\n", one_head()).model;

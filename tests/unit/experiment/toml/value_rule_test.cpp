@@ -67,6 +67,7 @@ TEST(ValueRule, TakesAValueOfItsType) {
   expect_taken(of(ValueType::text), "\"x\"", std::string("x"));
   expect_taken(of(ValueType::texts), "['a', 'b']", Texts{"a", "b"});
   expect_taken(of(ValueType::numbers), "[1, 0.5]", Numbers{1, 0.5});
+  expect_taken(of(ValueType::integers), "[1, 5]", Numbers{1, 5});
   expect_taken(of(ValueType::text_or_integer), "'x'", std::string("x"));
   expect_taken(of(ValueType::text_or_integer), "4", int64_t{4});
   expect_taken(of(ValueType::text_or_number), "'x'", std::string("x"));
@@ -89,6 +90,9 @@ TEST(ValueRule, RefusesAValueOfAnotherTypeWithWhatItFound) {
   refuse(ValueType::text, "2026-01-31", "found a date or time, wanted a string");
   refuse(ValueType::texts, "'a'", "found the string \"a\", wanted a list of strings");
   refuse(ValueType::numbers, "1", "found the integer 1, wanted a list of numbers");
+  refuse(ValueType::integers, "1", "found the integer 1, wanted a list of integers");
+  EXPECT_TRUE(has(checked(of(ValueType::integers), "[1, 2.0]").mistakes,
+                  "a.toml:1:11: [t] key: found the number 2.0, wanted a list of integers\n"));
   refuse(ValueType::text_or_integer, "0.5", "found the number 0.5, wanted string or integer");
   refuse(ValueType::text_or_number, "true", "found true, wanted string or number");
   refuse(ValueType::flag_or_text, "1", "found the integer 1, wanted true, false or string");
@@ -231,6 +235,7 @@ TEST(ValueRule, WritesAValueThatIsReadAgainAsTheSame) {
                  R"("a \"b\" \\ \n\u0009\u001B\u007F é")");
   expect_written(ValueType::texts, Texts{"a", "\""}, R"(["a", "\""])");
   expect_written(ValueType::numbers, Numbers{1, 0.95}, "[1, 0.95]");
+  expect_written(ValueType::integers, Numbers{1, 3}, "[1, 3]");
   expect_written(ValueType::tables, std::vector<Fields>{{{{"name", "a"}}, {{"share", 1}}, {}}},
                  R"([{name = "a", share = 1}])");
 }

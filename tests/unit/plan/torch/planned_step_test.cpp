@@ -319,6 +319,14 @@ TEST(MemoryPlan, MatchesAReferenceWhoseOwnHeadsAreRead) {
   }
 }
 
+TEST(MemoryPlan, MatchesHeadsThatLeap) {
+  Experiment e = small_experiment();
+  e.model.future_offsets = {1, 3, 9, 20};
+  expect_planned(e);
+  e.train.sequence_length = 129;
+  expect_planned(e, keeps_three_quarters);
+}
+
 TEST(MemoryPlan, MatchesFp16) {
   Experiment e = small_experiment();
   e.parallel.precision = Precision::fp16;

@@ -1,0 +1,50 @@
+"""model.future_offsets: heads that predict tokens 1, 3, 5 and 7 ahead, or 1, 2 and 6, compared with plain PyTorch in
+ten steps: losses and final parameters, with what else depends on which token a head predicts."""
+from dataclasses import replace
+
+import pytest
+from equal_runs import expect_case_equal, expect_layouts_equal
+from reference import Recipe
+from start import POLICY, READER
+
+LEAPS = replace(POLICY, future_offsets=[1, 3, 5, 7])
+UNEVEN = replace(READER, layers=5, future_tokens=3, future_offsets=[1, 2, 6])
+TEN_STEPS = Recipe(steps=10)
+OWN = {"layers": 5, "future_tokens": 4}  # as many heads as the policy
+
+CASES = {
+    "head-weights": (LEAPS, Recipe(head_weights=[1.0, 0.3, 0.1, 0.5], detach_heads=True)),
+    "weights": (LEAPS, Recipe(normalize="weights", pipeline="dft", accumulation=2)),
+    "records": (UNEVEN, Recipe(data="records", accumulation=2)),
+    "packed": (UNEVEN, Recipe(data="packed", accumulation=2)),
+    "documents": (UNEVEN, Recipe(data="documents")),
+    "by-target": (UNEVEN, Recipe(data="records", pipeline="prompt_weight", options={"weight": 0.3})),
+    "shuffled": (LEAPS, Recipe(pipeline="shuffled", options={"inner": {"plugin": "focal", "gamma": 3.0}})),
+    "random": (LEAPS, Recipe(pipeline="random")),
+    "data-weight": (UNEVEN, Recipe(data="weighted", pipeline="formula", options={"weight": "data_weight"})),
+    "rho1-next": (LEAPS, Recipe(pipeline="rho1")),
+    "rho1-own": (LEAPS, Recipe(pipeline="rho1", frozen=OWN)),
+    "rho1-of-own-heads-but-next": (LEAPS, Recipe(pipeline="rho1", frozen=OWN, heads="next")),
+    "distillation": (LEAPS, Recipe(auxiliary={"plugin": "head_distillation", "weight": 0.5}, accumulation=2)),
+    "token-order": (UNEVEN, Recipe(data="records", auxiliary={"plugin": "token_order", "window": 5, "head": 3})),
+    "divergence-next": (LEAPS, Recipe(auxiliary={"plugin": "reference_divergence"})),
+    "divergence-own": (LEAPS, Recipe(auxiliary={"plugin": "reference_divergence"}, frozen=OWN)),
+    "heads": (LEAPS, Recipe(adapter="heads")),
+}
+
+
+@pytest.mark.parametrize("ranks, accumulation", [(1, 1), (2, 2), (1, 2), (2, 1)])
+def test_losses_and_parameters_equal_pytorch(place, ranks, accumulation):
+    expect_case_equal(place, LEAPS, TEN_STEPS, ranks=ranks, accumulation=accumulation)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_depends_on_the_target_equals_pytorch(place, case):
+    shape, recipe = CASES[case]
+    expect_case_equal(place, shape, recipe)
+
+
+@pytest.mark.parametrize("recipe", [TEN_STEPS, Recipe(auxiliary={"plugin": "head_distillation"}),
+                                    Recipe(pipeline="rho1", frozen=OWN)], ids=["plain", "distillation", "rho1"])
+def test_layouts_equal_pytorch(place, recipe):
+    expect_layouts_equal(place, LEAPS, recipe, layouts=["no_shard", "sequence", "tensor", "sections"])
