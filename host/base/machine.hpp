@@ -20,8 +20,7 @@ std::optional<int64_t> available_memory(const std::filesystem::path& root = "/")
 std::optional<int64_t> cgroup_pids_limit(const std::filesystem::path& root = "/");
 
 /// The cores that this process may run on, at most the CPU quota of its control groups (v1 or v2), rounded down, at
-/// least
-/// 1. `root`: as above.
+/// least 1. `root`: as above.
 int usable_cores(const std::filesystem::path& root = "/");
 
 }  // namespace wmtp

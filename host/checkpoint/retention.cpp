@@ -5,8 +5,8 @@
 #include "base/files.hpp"
 #include "checkpoint/saved_state.hpp"
 #include "checkpoint/verify.hpp"
+#include "io/crash_points.hpp"
 #include "io/durable_file.hpp"
-#include "io/save_points.hpp"
 
 namespace wmtp {
 namespace {
@@ -30,10 +30,10 @@ bool is_draft_of_run(const std::string& name) {
 
 }  // namespace
 
-std::optional<GoodCheckpoint> newest_good(const fs::path& run_folder, const DamageReport& report) {
+std::optional<IntactCheckpoint> newest_intact(const fs::path& run_folder, const DamageReport& report) {
   for (const fs::path& folder : list_checkpoints(run_folder)) {
     try {
-      return GoodCheckpoint{folder, verify_checkpoint(folder)};
+      return IntactCheckpoint{folder, verify_checkpoint(folder)};
     } catch (const UnknownManifestVersion&) {
       throw;
     } catch (const Error& failure) {
@@ -45,18 +45,18 @@ std::optional<GoodCheckpoint> newest_good(const fs::path& run_folder, const Dama
   return std::nullopt;
 }
 
-std::optional<GoodCheckpoint> best_checkpoint(const std::vector<fs::path>& folders) {
-  std::optional<GoodCheckpoint> best;
+std::optional<IntactCheckpoint> best_checkpoint(const std::vector<fs::path>& folders) {
+  std::optional<IntactCheckpoint> best;
   std::optional<double> lowest;
   for (const fs::path& folder : folders) {
     try {
       Manifest manifest = read_manifest(folder);
-      const RunResults results = saved_state(manifest, folder.string()).results;
+      const RunProgress results = saved_state(manifest, folder.string()).results;
       if (results.valid_step != manifest.step || !results.valid_loss) continue;
       const bool is_newer = best && *results.valid_loss == *lowest && manifest.step > best->manifest.step;
       if (best && !is_newer && *results.valid_loss >= *lowest) continue;
       lowest = results.valid_loss;
-      best = GoodCheckpoint{folder, std::move(manifest)};
+      best = IntactCheckpoint{folder, std::move(manifest)};
     } catch (const Error& failure) {
       if (failure.status() != ExitStatus::data) throw;  // damaged: not the best
     }
@@ -64,18 +64,18 @@ std::optional<GoodCheckpoint> best_checkpoint(const std::vector<fs::path>& folde
   return best;
 }
 
-std::vector<fs::path> keep_newest(const fs::path& run_folder, const Retention& keep, const DamageReport& report) {
+std::vector<fs::path> apply_retention(const fs::path& run_folder, const Retention& keep, const DamageReport& report) {
   if (keep.newest < 1)
-    throw Error(ExitStatus::bug, "keep_newest was called with newest = " + std::to_string(keep.newest));
+    throw Error(ExitStatus::bug, "apply_retention was called with newest = " + std::to_string(keep.newest));
   std::vector<fs::path> deleted;
-  if (!newest_good(run_folder, report)) return deleted;
+  if (!newest_intact(run_folder, report)) return deleted;
   const std::vector<fs::path> folders = list_checkpoints(run_folder);
   const auto best = keep.best ? best_checkpoint(folders) : std::nullopt;
   for (size_t i = size_t(keep.newest); i < folders.size(); ++i) {
     if (best && best->folder == folders[i]) continue;
     const fs::path draft = draft_path(folders[i]);
     rename_durably(folders[i], draft);
-    reached(SavePoint::set_for_deletion);
+    crash_here(CrashPoint::set_for_deletion);
     remove_folder(draft);
     deleted.push_back(folders[i]);
   }

@@ -18,14 +18,14 @@ namespace wmtp {
 using DamageReport =
     std::function<void(const std::filesystem::path& was, const std::filesystem::path& now, const std::string& reason)>;
 
-struct GoodCheckpoint {
+struct IntactCheckpoint {
   std::filesystem::path folder;
   Manifest manifest;
 };
 
 /// The newest checkpoint that passes verification; damaged newer ones are set aside. Propagates Error(storage) for an
 /// unreadable checkpoint, and UnknownManifestVersion: neither is damage.
-std::optional<GoodCheckpoint> newest_good(const std::filesystem::path& run_folder, const DamageReport& report);
+std::optional<IntactCheckpoint> newest_intact(const std::filesystem::path& run_folder, const DamageReport& report);
 
 /// Which checkpoints of a run are kept.
 struct Retention {
@@ -35,12 +35,12 @@ struct Retention {
 
 /// Deletes the other checkpoints, after the newest has passed verification; deletes none if none passes. Returns the
 /// deleted folders.
-std::vector<std::filesystem::path> keep_newest(const std::filesystem::path& run_folder, const Retention& keep,
-                                               const DamageReport& report);
+std::vector<std::filesystem::path> apply_retention(const std::filesystem::path& run_folder, const Retention& keep,
+                                                   const DamageReport& report);
 
 /// Of checkpoints that were saved at a validation that of the lowest loss (the newest if several have it), judged by
 /// their manifests, without verification; nullopt if there is none.
-std::optional<GoodCheckpoint> best_checkpoint(const std::vector<std::filesystem::path>& folders);
+std::optional<IntactCheckpoint> best_checkpoint(const std::vector<std::filesystem::path>& folders);
 
 /// Removes the drafts of checkpoints, model and adapter whose process no longer exists. Returns the removed folders.
 std::vector<std::filesystem::path> remove_leftovers(const std::filesystem::path& run_folder);

@@ -26,9 +26,9 @@ SavedState::Scale read_scale(const Json& object, const std::string& where, int64
   return saved;
 }
 
-RunResults read_results(const Json& object, const std::string& where, int64_t step, ExitStatus status) {
+RunProgress read_results(const Json& object, const std::string& where, int64_t step, ExitStatus status) {
   JsonFields fields(object, where + ": state: results", status);
-  RunResults results;
+  RunProgress results;
   const auto read = [&](const char* key, std::optional<double>& value) {
     if (!fields.has(key)) return;
     const Json& found = fields.value(key);
@@ -44,7 +44,7 @@ RunResults read_results(const Json& object, const std::string& where, int64_t st
   return results;
 }
 
-Json results_json(const RunResults& results) {
+Json results_json(const RunProgress& results) {
   Json object = Json::object();
   const auto add = [&](const char* key, const std::optional<double>& value) {
     if (value && std::isfinite(*value)) object[key] = *value;

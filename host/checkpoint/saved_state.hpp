@@ -17,13 +17,13 @@ namespace wmtp {
 inline constexpr int64_t max_overflows_left = 2;
 
 /// How far a run is, and how good; absent values are unknown. Checkpoints of earlier versions have none.
-struct RunResults {
+struct RunProgress {
   std::optional<double> epoch;       ///< passes over the training data
   std::optional<double> train_loss;  ///< of the last step
   std::optional<double> valid_loss;  ///< of the last validation: head 1's, of a critic its only one
   std::optional<double> best_loss;   ///< the lowest of all validations
   int64_t valid_step = 0;            ///< of the last validation
-  bool operator==(const RunResults&) const = default;
+  bool operator==(const RunProgress&) const = default;
 };
 
 struct SavedState {
@@ -41,7 +41,7 @@ struct SavedState {
   int64_t skipped_in_a_row = 0;
   std::string base_fingerprint;  ///< of the adapted model; "" without an adapter
   std::optional<Scale> loss_scale;
-  RunResults results;
+  RunProgress results;
   std::map<std::string, int64_t> optimizer_steps;                ///< by unit of the model
   std::map<std::string, std::vector<int64_t>> pipeline_tensors;  ///< shapes by name
 };

@@ -8,8 +8,8 @@
 #include "comm/refusal.hpp"
 #include "experiment/canonical.hpp"
 #include "job/engine_process.hpp"
-#include "launch/early_stop.hpp"
 #include "launch/end_command.hpp"
+#include "launch/launcher_stop_handler.hpp"
 #include "launch/run_launcher.hpp"
 #include "launch/sweep_run.hpp"
 #include "report/compare.hpp"
@@ -115,7 +115,7 @@ int run_as(const std::optional<RankEnvironment>& environment, Options options) {
                                        (environment ? environment->launcher + " starts them here: let it"
                                                     : std::string("with --nodes let the cluster")) +
                                        " start all ranks again with --resume (docs/clusters.md)");
-  std::optional<EarlyStop> early;
+  std::optional<LauncherStopHandler> early;
   if (!environment && !options.dry_run) early.emplace();
   const std::optional<JobNode> node = node_of(options);
   SourceTexts texts(options.request.sources);

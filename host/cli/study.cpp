@@ -14,7 +14,7 @@
 #include "base/text.hpp"
 #include "comm/rank_environment.hpp"
 #include "io/durable_file.hpp"
-#include "launch/early_stop.hpp"
+#include "launch/launcher_stop_handler.hpp"
 #include "launch/sweep_run.hpp"
 #include "report/table.hpp"
 #include "study/evaluations.hpp"
@@ -238,7 +238,7 @@ StudyPlan print_plan_of(LoadedStudy& loaded, bool json) {
 
 int study(const Options& options, const GlobalOptions& globals) {
   check_thread_count();
-  const EarlyStop early;
+  const LauncherStopHandler early;
   LoadedStudy loaded(options.file, globals);
   if (!options.results.empty()) return report_results(options, loaded);
   try {

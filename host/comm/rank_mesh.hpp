@@ -19,7 +19,7 @@
 namespace wmtp {
 
 /// A rank's position in a line of ranks, each `stride` after the one before.
-struct RankLine {
+struct RankAxis {
   int rank = 0, size = 1;
   int stride = 1;
 };
@@ -31,26 +31,26 @@ class RankMesh {
       : rank_(rank), ranks_(ranks), sequence_(sequence), tensor_(tensor) {}
 
   /// The ranks that read the same sequences and divide the positions of the residual stream.
-  RankLine same_sequences() const { return line(1, sequence_ * tensor_); }
+  RankAxis same_sequences() const { return line(1, sequence_ * tensor_); }
   /// The ranks that have the same positions inside a block and divide its features.
-  RankLine tensor() const { return line(1, tensor_); }
+  RankAxis tensor() const { return line(1, tensor_); }
   /// The ranks that have the same features inside a block and exchange heads for positions in attention.
-  RankLine attention() const { return line(tensor_, sequence_); }
+  RankAxis attention() const { return line(tensor_, sequence_); }
   /// The ranks that share one copy of the parameters, or of this rank's pieces of cut ones, in groups of
   /// `group_size` ranks; 1: nothing is sharded. tensor divides a larger group_size.
-  RankLine shard(int group_size, bool is_cut) const {
+  RankAxis shard(int group_size, bool is_cut) const {
     const int stride = is_cut ? tensor_ : 1;
     return line(stride, std::max(group_size / stride, 1));
   }
   /// The ranks that hold the same shard.
-  RankLine replicate(int group_size, bool is_cut) const {
-    const RankLine shard_line = shard(group_size, is_cut);
+  RankAxis replicate(int group_size, bool is_cut) const {
+    const RankAxis shard_line = shard(group_size, is_cut);
     const int stride = shard_line.stride * shard_line.size;
     return line(stride, ranks_ / stride);
   }
 
  private:
-  RankLine line(int stride, int size) const { return {rank_ / stride % size, size, stride}; }
+  RankAxis line(int stride, int size) const { return {rank_ / stride % size, size, stride}; }
 
   int rank_, ranks_, sequence_, tensor_;
 };

@@ -97,7 +97,7 @@ Weighing weigh_validation(const std::string& run, const std::vector<std::string>
     log_info(found.folder.string() + " is of no run in " + database.string() +
              ", so that each --pipeline FILE must be a whole experiment");
   if (fs::exists(found.folder / manifest_file_name)) request.step = read_manifest(found.folder).step;
-  request.model = complete_model(found.folder, database, catalog);
+  request.model = ensure_complete_model(found.folder, database, catalog);
 
   SourceTexts texts;
   ExperimentHashes hashes(catalog, database);

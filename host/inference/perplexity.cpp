@@ -9,7 +9,7 @@
 #include "inference/model_requests.hpp"
 #include "inference/text_model.hpp"
 #include "memory/caught_error.hpp"
-#include "step/micro_step.hpp"
+#include "step/step_runner.hpp"
 
 namespace wmtp {
 namespace {
@@ -85,10 +85,10 @@ std::vector<HeadLoss> head_losses(const PerplexityRequest& request) try {
   ActivePipeline nothing;  // without a weighting
   std::map<std::string, at::Tensor> states;
   RankCollectives across(model.channels());
-  const StepEnvironment environment{model.num_heads(), model.config().vocab_size, 0, 0, across, states};
-  MicroStepConfig config;
+  const RunContext environment{model.num_heads(), model.config().vocab_size, 0, 0, across, states};
+  StepRunnerConfig config;
   config.token_loss.chunk_tokens = chunk_tokens(model.config().vocab_size, /*on_cuda=*/false);
-  MicroStep micro_step(model.model(), nothing, model.channels(), config);
+  StepRunner step_runner(model.model(), nothing, model.channels(), config);
 
   std::vector<HeadLoss> heads(size_t(model.num_heads()));
   WorkProgress progress("reading tokens", int64_t(ids.size()));
@@ -98,8 +98,8 @@ std::vector<HeadLoss> head_losses(const PerplexityRequest& request) try {
     const MicroBatch micro = micro_batch_of(window, ids, model.config());
     const StepCounts counts;
     StepTotals totals;
-    StepContext step(environment, {0, counts, totals}, micro);
-    const std::vector<Scores> scores = micro_step.evaluate(step);
+    MicroBatchContext step(environment, {0, counts, totals}, micro);
+    const std::vector<Scores> scores = step_runner.evaluate(step);
     for (size_t k = 0; k < heads.size(); ++k) {
       heads[k].tokens += micro.counts[k];
       heads[k].loss += scores[k].losses.sum(at::kDouble).item<double>();

@@ -10,7 +10,7 @@
 
 #include "base/files.hpp"
 #include "base/normal_path.hpp"
-#include "io/save_points.hpp"
+#include "io/crash_points.hpp"
 
 namespace wmtp {
 namespace {
@@ -189,8 +189,8 @@ FolderDraft::FolderDraft(fs::path target) : target_(std::move(target)), draft_(p
 
 void FolderDraft::publish() {
   sync_folder(path());
-  reached(SavePoint::folder_synced);
-  rename_then_sync(path(), target_, [] { reached(SavePoint::renamed); });
+  crash_here(CrashPoint::folder_synced);
+  rename_then_sync(path(), target_, [] { crash_here(CrashPoint::renamed); });
 }
 
 OutputFile::OutputFile(const fs::path& target) : FileDraft(checked_output_file(target)) {}

@@ -9,7 +9,7 @@
 // machine. A file whose fsync failed is abandoned; fsync is never retried. Only FileDraft::replace() overwrites an
 // existing file.
 //
-// In tests every operation can fail or be the last one (FileOperation, FileHook); save points: save_points.hpp.
+// In tests every operation can fail or be the last one (FileOperation, FileHook); crash points: crash_points.hpp.
 #pragma once
 
 #include <cstdint>

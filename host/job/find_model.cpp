@@ -172,7 +172,7 @@ FoundModel find_run_model(const std::string& text, const fs::path& database) {
   throw Error(ExitStatus::usage, text + ": found " + printable(which) + " after the @, wanted a step or \"best\"");
 }
 
-fs::path completed_model(const fs::path& folder, const fs::path& database) {
+fs::path find_complete_model(const fs::path& folder, const fs::path& database) {
   if (!is_partial_checkpoint(folder)) return folder;
   if (const fs::path complete = completed_folder(folder, database); is_there(complete)) return complete;
   throw refusal(folder,
@@ -181,15 +181,15 @@ fs::path completed_model(const fs::path& folder, const fs::path& database) {
                     shell_path(folder.string()) + " -o DIR` does, and DIR can be named instead");
 }
 
-fs::path complete_model(const fs::path& folder, const fs::path& database, const Catalog& catalog) {
+fs::path ensure_complete_model(const fs::path& folder, const fs::path& database, const Catalog& catalog) {
   if (!is_partial_checkpoint(folder)) return folder;
   const fs::path target = completed_folder(folder, database);
-  if (!is_there(target)) complete_checkpoint_at(folder, target, database, catalog);
+  if (!is_there(target)) write_complete_model(folder, target, database, catalog);
   return target;
 }
 
-void complete_checkpoint_at(const fs::path& folder, const fs::path& target, const fs::path& database,
-                            const Catalog& catalog) {
+void write_complete_model(const fs::path& folder, const fs::path& target, const fs::path& database,
+                          const Catalog& catalog) {
   const BaseModel base = read_base_model(folder);
   if (!base.weights.empty()) {
     if (!is_there(base.weights)) throw refusal(folder, "was trained from " + base.weights + ", which is not there");
@@ -202,7 +202,7 @@ void complete_checkpoint_at(const fs::path& folder, const fs::path& target, cons
 FoundModel open_model(const std::string& text, const fs::path& database, const std::vector<fs::path>& plugin_folders) {
   FoundModel found = find_model(text, database);
   if (!found.note.empty()) log_info(found.note);
-  found.folder = complete_model(found.folder, database, Catalog(plugin_folders));
+  found.folder = ensure_complete_model(found.folder, database, Catalog(plugin_folders));
   return found;
 }
 

@@ -34,17 +34,17 @@ bool is_run_folder(const std::filesystem::path& folder);
 
 /// The folder as it can be read: of a partial checkpoint the complete model in the cache folder, written by the engine
 /// unless it is there. Error(data) if that cannot be made. [not on ranks]
-std::filesystem::path complete_model(const std::filesystem::path& folder, const std::filesystem::path& database,
-                                     const Catalog& catalog);
+std::filesystem::path ensure_complete_model(const std::filesystem::path& folder, const std::filesystem::path& database,
+                                            const Catalog& catalog);
 
 /// The same without writing. Error(data) if the complete model is not in the cache folder.
-std::filesystem::path completed_model(const std::filesystem::path& folder, const std::filesystem::path& database);
+std::filesystem::path find_complete_model(const std::filesystem::path& folder, const std::filesystem::path& database);
 
 /// Writes the complete model of a partial checkpoint to `target`. Errors as above.
-void complete_checkpoint_at(const std::filesystem::path& checkpoint, const std::filesystem::path& target,
-                            const std::filesystem::path& database, const Catalog& catalog);
+void write_complete_model(const std::filesystem::path& checkpoint, const std::filesystem::path& target,
+                          const std::filesystem::path& database, const Catalog& catalog);
 
-/// find_model, then complete_model; logs the note.
+/// find_model, then ensure_complete_model; logs the note.
 FoundModel open_model(const std::string& text, const std::filesystem::path& database,
                       const std::vector<std::filesystem::path>& plugin_folders);
 

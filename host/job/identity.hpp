@@ -57,7 +57,7 @@ inline std::filesystem::path model_in(const std::filesystem::path& run_folder) {
 FoundModel find_weights(const std::string& weights, const Experiment& experiment,
                         const std::filesystem::path& database);
 
-/// Its folder or file, which identifies it; completed_model is what can be read.
+/// Its folder or file, which identifies it; find_complete_model is what can be read.
 std::filesystem::path resolve_weights(const std::string& weights, const Experiment& experiment,
                                       const std::filesystem::path& database);
 

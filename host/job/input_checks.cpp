@@ -27,7 +27,7 @@ void check_frozen(const std::string& table, const FrozenConfig& config, const Ex
       throw Error(ExitStatus::usage,
                   experiment.file.string() + ": [parallel] " + misfit + " (of " + stage->file.string() + ")");
   if (config.weights.empty()) return;
-  const auto weights = completed_model(resolve_weights(config.weights, experiment, database), database);
+  const auto weights = find_complete_model(resolve_weights(config.weights, experiment, database), database);
   const FrozenShape shape = frozen_shape(table, experiment, weights);
   check_frozen_shape(table, weights, shape.model, experiment,
                      table == "value" && pipeline_needs(experiment, catalog).scores);
@@ -54,15 +54,15 @@ std::vector<std::filesystem::path> verify_named_checkpoints(const Experiment& ex
 void check_inputs(const Experiment& experiment, int64_t processes, const Catalog& catalog, ExperimentHashes& hashes,
                   const std::filesystem::path& database) {
   for (const auto& checkpoint : verify_named_checkpoints(experiment, database))
-    complete_model(checkpoint, database, catalog);
+    ensure_complete_model(checkpoint, database, catalog);
   hashes.hash(experiment);
   if (experiment.data.kind == DataKind::tokens)
     open_token_parts(experiment, split_tokens(experiment), data_ranks(experiment.parallel, processes));
   if (const std::string& weights = experiment.model.weights; !weights.empty()) {
     const bool objective =
         catalog.describe(PluginKind::pipeline, experiment.pipeline.plugin).role == PluginRole::objective;
-    check_initial_weights(completed_model(resolve_weights(weights, experiment, database), database), experiment.model,
-                          objective ? 0 : experiment.model.future_tokens);
+    check_initial_weights(find_complete_model(resolve_weights(weights, experiment, database), database),
+                          experiment.model, objective ? 0 : experiment.model.future_tokens);
   }
   check_frozen("reference", experiment.reference, experiment, catalog, database);
   check_frozen("value", experiment.value, experiment, catalog, database);
@@ -93,7 +93,7 @@ std::vector<std::string> input_warnings(const Experiment& experiment, const std:
   std::vector<std::string> warnings = gaps_in_data(experiment);
   const auto add = [&](const std::string& table, const std::string& named, const ModelConfig& model) {
     if (named.empty()) return;
-    const auto weights = completed_model(resolve_weights(named, experiment, database), database);
+    const auto weights = find_complete_model(resolve_weights(named, experiment, database), database);
     std::ranges::move(weight_warnings(table, weights, model), std::back_inserter(warnings));
   };
   add("model", experiment.model.weights, experiment.model);

@@ -246,7 +246,7 @@ std::optional<ResumePoint> resume_point(const std::vector<RunInfo>& runs, const 
                                         " is locked); stop it first");
     }
     remove_leftovers(run.folder);
-    if (const auto good = newest_good(run.folder, report)) {
+    if (const auto good = newest_intact(run.folder, report)) {
       const auto last =
           std::find_if(without.begin(), without.end(), [&](const RunInfo& newer) { return resumed(log, newer, run); });
       return ResumePoint{last == without.end() ? run.id : last->id, good->folder, ""};

@@ -17,8 +17,8 @@
 #include "io/scratch_folder.hpp"
 #include "job/engine_process.hpp"
 #include "job/input_checks.hpp"
-#include "launch/early_stop.hpp"
 #include "launch/end_command.hpp"
+#include "launch/launcher_stop_handler.hpp"
 #include "log/log_reader.hpp"
 #include "log/run_log.hpp"
 #include "log/spool.hpp"
@@ -229,7 +229,7 @@ std::pair<LaunchResult, RunRow> RunLauncher::launch(LaunchRequest wanted, JobReq
   wanted.arguments = rank_arguments(request);
   wanted.environment[run_id_file_variable] = id_file.string();
   wanted.timeout_seconds = experiment_at(job_.experiment, request.stage).parallel.timeout_seconds;
-  engine->wait_until_ready();  // here, where a request to stop ends this process (early_stop.hpp)
+  engine->wait_until_ready();  // here, where a request to stop ends this process (launcher_stop_handler.hpp)
   wanted.start_rank = [engine = std::move(engine)](const ChildRequest& rank) { return engine->start(rank); };
   LaunchResult result = launch_ranks(std::move(wanted));
   note_ranks_have_run();

@@ -13,7 +13,7 @@
 #include "base/text.hpp"
 #include "comm/rank_environment.hpp"
 #include "job/stages.hpp"
-#include "launch/early_stop.hpp"
+#include "launch/launcher_stop_handler.hpp"
 #include "launch/run_launcher.hpp"
 #include "process/process_pool.hpp"
 #include "report/compare.hpp"

@@ -4,7 +4,7 @@
 
 namespace wmtp {
 
-bool LogQueue::push(Record record) {
+bool LogQueue::push(LogRecord record) {
   const int64_t rows = num_rows(record);
   {
     std::lock_guard lock(mutex_);
@@ -16,8 +16,8 @@ bool LogQueue::push(Record record) {
   return true;
 }
 
-void LogQueue::take(std::deque<Record>& into, std::chrono::milliseconds longest) {
-  std::deque<Record> taken;
+void LogQueue::take(std::deque<LogRecord>& into, std::chrono::milliseconds longest) {
+  std::deque<LogRecord> taken;
   {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, longest, [&] { return stopped_ || !records_.empty(); });

@@ -17,10 +17,10 @@ class LogQueue {
   static constexpr int64_t most_rows = 400'000;
 
   /// Returns false and drops the record if the queue is full.
-  bool push(Record record);
+  bool push(LogRecord record);
 
   /// [writer] Appends all records to `into`; waits up to `longest` for a record or for stop.
-  void take(std::deque<Record>& into, std::chrono::milliseconds longest);
+  void take(std::deque<LogRecord>& into, std::chrono::milliseconds longest);
   /// [writer] Frees the capacity of `rows` taken rows after they are written or given up.
   void release(int64_t rows);
   /// [writer] Waits up to `time` for stop; true if it was called.
@@ -31,7 +31,7 @@ class LogQueue {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Record> records_;
+  std::deque<LogRecord> records_;
   int64_t rows_ = 0;
   bool stopped_ = false;
 };

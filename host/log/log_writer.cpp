@@ -29,7 +29,7 @@ class RowWriter {
       insertions_.try_emplace(table, database, insertion(*table, RowSource::values));
   }
 
-  void write(const Record& record) {
+  void write(const LogRecord& record) {
     if (const auto* metrics = std::get_if<MetricsRecord>(&record))
       for (const auto& [name, value] : metrics->values)
         if (names_.insert(name).second) add_name_.run(name);
@@ -56,9 +56,9 @@ constexpr auto failing_patience = 5s;
 constexpr auto last_patience = 15s;  // for a lock, at the end
 constexpr auto busy_timeout = 1s;
 
-int64_t count_rows(const std::deque<Record>& records) {
+int64_t count_rows(const std::deque<LogRecord>& records) {
   return std::accumulate(records.begin(), records.end(), int64_t{0},
-                         [](int64_t sum, const Record& one) { return sum + num_rows(one); });
+                         [](int64_t sum, const LogRecord& one) { return sum + num_rows(one); });
 }
 
 }  // namespace
@@ -81,7 +81,7 @@ LogWriter::LogWriter(Database database, int64_t run_id, const std::string& run_k
 
 LogWriter::~LogWriter() { stop(); }
 
-void LogWriter::push(Record record) {
+void LogWriter::push(LogRecord record) {
   const int64_t rows = num_rows(record);
   if (!queue_.push(std::move(record))) dropped_ += rows;
 }
@@ -142,7 +142,7 @@ bool LogWriter::try_commit() {
   try {
     leave_moved_file();
     Transaction transaction(*database_);
-    for (const Record& record : pending_) rows_->write(record);
+    for (const LogRecord& record : pending_) rows_->write(record);
     const bool beat = Clock::now() >= next_heartbeat_;
     if (beat) rows_->heartbeat();
     if (incomplete_) rows_->mark_incomplete();
@@ -185,7 +185,7 @@ void LogWriter::leave_moved_file() {
   const std::string message = "the run log " + moved.string() +
                               " was deleted or replaced; its content and this run's new rows are in " + kept.string();
   log_warning(message);
-  rows_->write(Record(EventRecord{now_ns(), 0, "warning", "log_moved", 0, message}));
+  rows_->write(LogRecord(EventRecord{now_ns(), 0, "warning", "log_moved", 0, message}));
 }
 
 bool LogWriter::should_spill(bool stopping) const {

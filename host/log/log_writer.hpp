@@ -32,7 +32,7 @@ class LogWriter {
   ~LogWriter();
 
   /// [any thread] Never waits for file access.
-  void push(Record record);
+  void push(LogRecord record);
   /// Writes the remaining queue, waiting at most 15 s for a locked database, and ends the thread.
   void stop();
   /// Whether any row could not be written when it was made.
@@ -64,7 +64,7 @@ class LogWriter {
   std::atomic<bool> incomplete_ = false;
   std::atomic<int64_t> dropped_ = 0;
 
-  std::deque<Record> pending_;
+  std::deque<LogRecord> pending_;
   int64_t pending_rows_ = 0;
   Clock::time_point next_heartbeat_;
   Clock::time_point failing_since_, deadline_;

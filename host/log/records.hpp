@@ -51,10 +51,10 @@ struct EventRecord {
   std::string message;
 };
 
-using Record =
+using LogRecord =
     std::variant<MetricsRecord, MemoryRecords, RankTimes, SampleRecords, Generations, CheckpointRecord, EventRecord>;
 
-inline int64_t num_rows(const Record& record) {
+inline int64_t num_rows(const LogRecord& record) {
   return std::visit(
       [](const auto& one) -> int64_t {
         if constexpr (requires { one.values; }) return std::ssize(one.values);
@@ -85,7 +85,7 @@ class RecordSink {
   virtual ~RecordSink() = default;
   /// The records since the previous call, each once, in order. An exception disables the sink with an event; the run
   /// and its log continue. [the log's thread]
-  virtual void take(std::deque<Record>::const_iterator begin, std::deque<Record>::const_iterator end) = 0;
+  virtual void take(std::deque<LogRecord>::const_iterator begin, std::deque<LogRecord>::const_iterator end) = 0;
 };
 
 }  // namespace wmtp

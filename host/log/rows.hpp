@@ -35,7 +35,7 @@ inline const LogTable* const log_tables[] = {&metrics_table,     &memory_table, 
 
 /// Calls take(table, the values of its columns…) for each row of the record.
 template <class Take>
-void each_row(const Record& record, const Take& take) {
+void each_row(const LogRecord& record, const Take& take) {
   if (const auto* metrics = std::get_if<MetricsRecord>(&record)) {
     for (const auto& [name, value] : metrics->values) {
       const char* kind = non_finite_name(value);

@@ -30,7 +30,7 @@ std::string spool_line(const char* table, Json row) {
   return row.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string spool_lines(const Record& record, int64_t run_id) {
+std::string spool_lines(const LogRecord& record, int64_t run_id) {
   std::string lines;
   each_row(record, [&](const LogTable& table, const auto&... values) {
     Json row{{"run_id", run_id}};
@@ -165,9 +165,9 @@ Spool::Spool(const std::filesystem::path& database, int64_t run_id, std::string 
       run_id_(run_id),
       run_key_(std::move(run_key)) {}
 
-bool Spool::write(const std::deque<Record>& records) {
+bool Spool::write(const std::deque<LogRecord>& records) {
   std::string lines;
-  for (const Record& record : records) lines += spool_lines(record, run_id_);
+  for (const LogRecord& record : records) lines += spool_lines(record, run_id_);
   return append(lines);
 }
 

@@ -19,7 +19,7 @@ class Spool {
 
   const std::filesystem::path& path() const { return path_; }
   /// False if this file cannot be written.
-  bool write(const std::deque<Record>& records);
+  bool write(const std::deque<LogRecord>& records);
   /// Records the end of a run whose row could not be updated.
   bool write_end(const std::string& status, int exit_code, const std::string& ended_at);
 

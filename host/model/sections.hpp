@@ -37,9 +37,9 @@ inline BlockRange section_blocks(const ModelConfig& model, int64_t token_heads, 
   if (others == 0) return {0, blocks};
   const double attention = double(model.dim) * double(head_dim(model)) * double(2 * model.heads + 2 * model.kv_heads);
   const double block = attention + 3.0 * double(model.dim) * double(model.ffn_dim);
-  const double of_heads = double(token_heads) * (block + double(model.vocab_size) * double(model.dim));
-  const double share = (double(blocks) * block + of_heads) / double(section.count);
-  const int64_t in_last = std::clamp<int64_t>(std::llround((share - of_heads) / block), 0, blocks - others);
+  const double heads_cost = double(token_heads) * (block + double(model.vocab_size) * double(model.dim));
+  const double share = (double(blocks) * block + heads_cost) / double(section.count);
+  const int64_t in_last = std::clamp<int64_t>(std::llround((share - heads_cost) / block), 0, blocks - others);
   const int64_t rest = blocks - in_last, each = rest / others, more = rest % others;
   // Later sections keep fewer micro-batches, so they get the blocks that are left over.
   const auto first_of = [&](int64_t index) { return index * each + std::max<int64_t>(0, index - (others - more)); };

@@ -25,7 +25,7 @@ struct Traffic {
   }
 };
 
-/// What one rank does in a second.
+/// Speeds of one rank: operations and bytes per second, and seconds per byte where the name says seconds.
 struct Rates {
   double operations = 0;
   double bus = 0, network = 0;  ///< bytes received; 0: links that take no time

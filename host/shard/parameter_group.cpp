@@ -288,7 +288,7 @@ void ParameterGroup::sum_over_twins(const RankExchange& twins) {
   if (!trains_) return;
   const MemoryScope scope(MemoryCategory::communication);
   Tensor parts = gradient_.view({twins.ranks(), -1});
-  parts.copy_(twins.all_gather(sum_of_received(parts, twins)));
+  parts.copy_(twins.all_gather(reduce_scatter(parts, twins)));
 }
 
 void ParameterGroup::drop_gradient() {

@@ -17,10 +17,10 @@
 // dtype through pinned memory to the device; a step's gradient is copied to the host. Offloaded frozen weights are
 // freed after each use, whatever the strategy.
 //
-// Masters of 16-bit weights may be in the optimizer's file (optimizer/torch/state_file.hpp), of which they are visited
-// in blocks. In memory, where the master would be, is then the copy in the compute dtype that gathers read.
+// Masters of 16-bit weights may be in the optimizer's file (optimizer/torch/optimizer_state_file.hpp), of which they
+// are visited in blocks. In memory, where the master would be, is then the copy in the compute dtype that gathers read.
 //
-// A shard group is G consecutive ranks, a replicate group the W/G ranks that hold the same shard
+// A shard group is G consecutive ranks of a section, a replicate group the W/G ranks that hold the same shard
 // (comm/torch/channels.hpp). With full sharding all ranks form one shard group; without sharding, one replicate group.
 // A group of pieces, into which tensor parallelism cuts parameters, is that of the W/T ranks which have the same pieces
 // (comm/rank_mesh.hpp).

@@ -1,6 +1,6 @@
 // SequenceSplit: which positions of its sequences a rank has in the residual stream, and the exchanges of its sequence
-// group (comm/torch/channels.hpp). Rank q of Q has positions [q S/Q, (q+1) S/Q). With one rank per group nothing is
-// cut, copied or sent.
+// group (comm/torch/channels.hpp). Rank q of the Q in its group (sequence x tensor ranks) has positions
+// [q S/Q, (q+1) S/Q). With one rank per group nothing is cut, copied or sent.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -98,7 +98,7 @@ class ShardedModel {
   const std::vector<ValueHeadModule>& value_heads() const { return value_heads_; }
   const at::Tensor& rotary() const { return rotary_; }
   /// The positions that this rank has in the residual stream: blocks read and return [B,S/Q,D] for sequences of S and Q
-  /// ranks that read the same ones.
+  /// ranks that read the same ones (sequence x tensor).
   const SequenceSplit& split() const { return split_; }
   /// The ranks that have the other pieces of the embedding and the output layer; null: this rank has all of them.
   const RankExchange* vocabulary() const { return vocabulary_ ? &*vocabulary_ : nullptr; }
@@ -131,7 +131,7 @@ class ShardedModel {
   /// Applies the final norm, which must be gathered.
   at::Tensor normed(const at::Tensor& hidden) const;
 
-  /// Initializes every parameter as a function of (seed, name, element). [all ranks, collective]
+  /// Initializes every parameter as a function of (seed, name, element). [as fill]
   void initialize(int64_t seed);
   /// Fills this rank's parts: read(spec, begin, count, out) writes `count` fp32 values of the flattened parameter from
   /// element `begin`, or returns false to keep the current values. Row norms that are not read are computed from the

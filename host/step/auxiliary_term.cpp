@@ -24,7 +24,7 @@ struct Chunk {
 
 class LogitsView final : public StepView<LogitsStep> {
  public:
-  LogitsView(StepContext& context, const Chunk& chunk) : StepView(context), chunk_(chunk) {}
+  LogitsView(MicroBatchContext& context, const Chunk& chunk) : StepView(context), chunk_(chunk) {}
   int64_t head() const override { return chunk_.head; }
   Tensor logits() override { return chunk_.logits; }
   Tensor targets() override { return chunk_.targets; }
@@ -82,24 +82,24 @@ void check_form(const Tensor& loss, const Tensor& logits) {
 }
 
 /// `hidden` [B,L,D] with the positions after this rank's that a next-token head predicts a target of another head from.
-Tensor with_later_sources(const SequenceSplit& split, const Tensor& hidden, const StepContext& step) {
+Tensor with_later_sources(const SequenceSplit& split, const Tensor& hidden, const MicroBatchContext& step) {
   const int64_t later = step.offset(step.heads()) - 1;
   return split.is_whole() || later == 0 ? hidden : split.with_following(hidden, later);
 }
 
 /// [B,L,D] of a head of the reference, whose row for a target of the policy's head is `away` positions later.
-Tensor reference_hidden(StepContext& step, int64_t head, int64_t& away) {
+Tensor reference_hidden(MicroBatchContext& step, int64_t head, int64_t& away) {
   const Tensor& all = step.reference_hidden();
-  const bool is_of_heads = all.size(0) > 1;
-  away = is_of_heads ? 0 : step.offset(head) - 1;
-  const Tensor hidden = all.select(0, is_of_heads ? head - 1 : 0);
+  const bool has_own_heads = all.size(0) > 1;
+  away = has_own_heads ? 0 : step.offset(head) - 1;
+  const Tensor hidden = all.select(0, has_own_heads ? head - 1 : 0);
   return with_later_sources(step.reference().split(), hidden, step);
 }
 
 }  // namespace
 
-void AuxiliaryTerm::keep_head_1(const ActiveAuxiliaryLoss& auxiliary, StepContext& step, const ShardedModel& model,
-                                const Tensor& hidden) {
+void AuxiliaryTerm::keep_head_1(const ActiveAuxiliaryLoss& auxiliary, MicroBatchContext& step,
+                                const ShardedModel& model, const Tensor& hidden) {
   if (auxiliary.needs.head_1) step.set_head_1(with_later_sources(model.split(), hidden.detach(), step));
 }
 
@@ -117,7 +117,7 @@ AuxiliaryTerm::AuxiliaryTerm(const ActiveAuxiliaryLoss& auxiliary, const HeadRow
 }
 
 Tensor AuxiliaryTerm::gradient(const Tensor& logits, int64_t begin, int64_t n) {
-  StepContext& step = rows_.step;
+  MicroBatchContext& step = rows_.step;
   const int64_t m = logits.size(0);
   const auto teacher = [&](const LinearCrossEntropy& output, const Tensor& hidden) {
     if (!hidden.defined()) return Tensor();

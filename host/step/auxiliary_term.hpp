@@ -19,7 +19,7 @@ class AuxiliaryTerm {
                 double coefficient, double factor);
 
   /// Keeps what later heads need of head 1, hidden [B,L,D]. [sequence group, collective]
-  static void keep_head_1(const ActiveAuxiliaryLoss& auxiliary, StepContext& step, const ShardedModel& model,
+  static void keep_head_1(const ActiveAuxiliaryLoss& auxiliary, MicroBatchContext& step, const ShardedModel& model,
                           const at::Tensor& hidden);
 
   /// As LinearCrossEntropy::Addition.

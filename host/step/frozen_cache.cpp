@@ -64,9 +64,9 @@ std::map<std::string, Tensor> FrozenModel::predictions(std::vector<Tensor> outpu
     const Tensor normed = model_->normed(std::exchange(outputs[size_t(k - 1)], {}));
     if (wanted.contains("hidden")) hidden.push_back(normed);
     if (!scored) continue;
-    const Scores of_head = scores(k, normed, tokens, entropies);
-    losses.push_back(of_head.losses);
-    of_entropy.push_back(of_head.entropies);
+    const Scores head_scores = scores(k, normed, tokens, entropies);
+    losses.push_back(head_scores.losses);
+    of_entropy.push_back(head_scores.entropies);
   }
   const auto of_all = [&](const std::vector<Tensor>& heads) {
     return model_->split().whole(heads.size() == 1 ? heads.front() : at::stack(heads, -1));

@@ -5,12 +5,12 @@
 #include <ATen/ATen.h>
 
 #include "shard/sequence_split.hpp"
-#include "step/step_context.hpp"
+#include "step/micro_batch_context.hpp"
 
 namespace wmtp {
 
 struct HeadRows {
-  StepContext& step;
+  MicroBatchContext& step;
   int64_t head;
   int64_t offset;              ///< of the head's targets
   Positions sources;           ///< those that have a target position

@@ -1,10 +1,10 @@
-// The sdk's steps as views of a StepContext: one per moment, with exactly what is available at that moment.
+// The sdk's steps as views of a MicroBatchContext: one per moment, with exactly what is available at that moment.
 #pragma once
 
 #include <string>
 #include <wmtp/pipeline.hpp>
 
-#include "step/step_context.hpp"
+#include "step/micro_batch_context.hpp"
 
 namespace wmtp {
 
@@ -12,7 +12,7 @@ namespace wmtp {
 template <class Base>
 class StepView : public Base {
  public:
-  explicit StepView(StepContext& context) : context_(context) {}
+  explicit StepView(MicroBatchContext& context) : context_(context) {}
   int64_t number() const override { return context_.number(); }
   int64_t total() const override { return context_.total(); }
   int64_t heads() const override { return context_.heads(); }
@@ -27,7 +27,7 @@ class StepView : public Base {
   }
 
  protected:
-  StepContext& context_;
+  MicroBatchContext& context_;
 };
 
 /// The part for steps that see the whole micro-batch.
@@ -61,7 +61,7 @@ class ValueView final : public WholeView<ValueStep> {
 };
 
 /// Calls the `weigh` of the context's current moment.
-inline Weights weigh(Weighting& weighting, StepContext& context) {
+inline Weights weigh(Weighting& weighting, MicroBatchContext& context) {
   const auto call = [&](auto view) { return weighting.weigh(view); };
   if (context.when() == When::token) return call(TokenView(context));
   if (context.when() == When::head) return call(HeadView(context));

@@ -36,11 +36,11 @@ TokenLoss::TokenLoss(ShardedModel& model, ActivePipeline& pipeline, Channels& ch
       config_(config),
       loss_(model.weight("output.weight"), config.chunk_tokens, model.vocabulary()) {}
 
-void TokenLoss::weigh_before_the_heads(StepContext& step) {
+void TokenLoss::weigh_before_the_heads(MicroBatchContext& step) {
   if (pipeline_.needs.when == When::before) step.set_weights(weigh(step, {When::before, 0, valid_of_all_heads(step)}));
 }
 
-void TokenLoss::weigh_all(StepContext& step, const std::function<Tensor(int64_t)>& hidden_of) {
+void TokenLoss::weigh_all(MicroBatchContext& step, const std::function<Tensor(int64_t)>& hidden_of) {
   if (pipeline_.needs.when != When::all) return;
   std::vector<Scores> heads;
   for (int64_t k = 1; k <= model_.num_heads(); ++k) heads.push_back(scores(step, k, hidden_of(k), request()));
@@ -48,19 +48,20 @@ void TokenLoss::weigh_all(StepContext& step, const std::function<Tensor(int64_t)
   step.set_head_1_likeliest(all.likeliest);
   for (size_t i = 0; i < all.parts().size(); ++i) {
     if (!all.parts()[i]->defined()) continue;
-    std::vector<Tensor> of_heads;
-    for (const Scores& head : heads) of_heads.push_back(*head.parts()[i]);
-    *all.parts()[i] = at::stack(of_heads, -1);
+    std::vector<Tensor> per_head;
+    for (const Scores& head : heads) per_head.push_back(*head.parts()[i]);
+    *all.parts()[i] = at::stack(per_head, -1);
   }
   step.set_weights(weigh(step, {When::all, 0, valid_of_all_heads(step), all}));
 }
 
-Scores TokenLoss::scores(StepContext& step, int64_t head, const Tensor& hidden, const ScoreRequest& request) const {
+Scores TokenLoss::scores(MicroBatchContext& step, int64_t head, const Tensor& hidden,
+                         const ScoreRequest& request) const {
   const HeadRows rows = head_rows(step, head, hidden);
   return by_source(loss_.scores(rows.hidden, rows.targets, request, rows.most), rows);
 }
 
-void TokenLoss::keep_head_1(StepContext& step, const Tensor& hidden) const {
+void TokenLoss::keep_head_1(MicroBatchContext& step, const Tensor& hidden) const {
   if (pipeline_.auxiliary_loss) AuxiliaryTerm::keep_head_1(*pipeline_.auxiliary_loss, step, model_, hidden);
 }
 
@@ -69,7 +70,7 @@ void TokenLoss::keep_likeliest(const HeadRows& rows, const Scores& scores) const
   if (rows.head == 1 && scores.likeliest.defined()) rows.step.set_head_1_likeliest(by_source(scores.likeliest, rows));
 }
 
-Tensor TokenLoss::gradient(StepContext& step, int64_t head, const Tensor& hidden) {
+Tensor TokenLoss::gradient(MicroBatchContext& step, int64_t head, const Tensor& hidden) {
   const HeadRows rows = head_rows(step, head, hidden);
   std::optional<AuxiliaryTerm> auxiliary;
   LinearCrossEntropy::Addition addition;
@@ -94,7 +95,7 @@ Tensor TokenLoss::gradient(StepContext& step, int64_t head, const Tensor& hidden
   return d_hidden;
 }
 
-void TokenLoss::add_loss(StepContext& step, int64_t head, const Tensor& hidden) {
+void TokenLoss::add_loss(MicroBatchContext& step, int64_t head, const Tensor& hidden) {
   if (model_.weight("output.weight").trains()) {
     gradient(step, head, hidden);
     return;
@@ -110,14 +111,14 @@ void TokenLoss::add_to_totals(const HeadRows& rows, const Tensor& losses, const 
   rows.step.totals().add("ce/" + std::to_string(rows.head), losses.sum(at::kDouble));
 }
 
-WeighedLosses TokenLoss::weighed(StepContext& step, int64_t head, const Tensor& hidden) {
+WeighedLosses TokenLoss::weighed(MicroBatchContext& step, int64_t head, const Tensor& hidden) {
   const HeadRows rows = head_rows(step, head, hidden);
   const Scores scores = loss_.scores(rows.hidden, rows.targets, request(), rows.most);
   const Tensor weights = weigh_rows(rows, scores);
   return {by_source(scores.losses, rows), by_source(weights, rows)};
 }
 
-Tensor TokenLoss::weight_sum(StepContext& step, int64_t head, const Tensor& hidden) {
+Tensor TokenLoss::weight_sum(MicroBatchContext& step, int64_t head, const Tensor& hidden) {
   const HeadRows rows = head_rows(step, head, hidden);
   const bool are_known = pipeline_.needs.when == When::before || pipeline_.needs.when == When::all;
   const Scores scores = are_known ? Scores() : loss_.scores(rows.hidden, rows.targets, request(), rows.most);
@@ -198,7 +199,7 @@ TokenLoss::Gradient TokenLoss::gradient_with_known_weights(const HeadRows& rows,
   return {result.scores.losses, scale * result.scores.losses, result.d_hidden};
 }
 
-HeadRows TokenLoss::head_rows(StepContext& step, int64_t head, const Tensor& hidden) const {
+HeadRows TokenLoss::head_rows(MicroBatchContext& step, int64_t head, const Tensor& hidden) const {
   const MicroBatch& micro = step.micro_batch();
   const int64_t B = hidden.size(0), S = micro.batch.tokens.size(1), offset = micro.offset(head);
   const Positions sources = model_.split().local_positions_below(S - offset, S);
@@ -254,7 +255,7 @@ ScoreRequest TokenLoss::request() const {
           .likeliest = pipeline_.reads(Signal::policy_agreement)};
 }
 
-Tensor TokenLoss::valid_of_all_heads(const StepContext& step) const {
+Tensor TokenLoss::valid_of_all_heads(const MicroBatchContext& step) const {
   std::vector<Tensor> heads;
   for (int64_t k = 1; k <= model_.num_heads(); ++k) heads.push_back(step.micro_batch().sources(k));
   return at::stack(heads, -1);
@@ -288,7 +289,7 @@ double TokenLoss::auxiliary_coefficient(const HeadRows& rows) const {
   return head_weight(config_, rows.head, rows.step.number()) / double(count * counts.heads_with_targets());
 }
 
-Weights TokenLoss::weigh(StepContext& step, WeighContext weigh_context) {
+Weights TokenLoss::weigh(MicroBatchContext& step, WeighContext weigh_context) {
   WeightsCall call{pipeline_.name,
                    step.number(),
                    weigh_context.head,
@@ -328,9 +329,9 @@ Tensor TokenLoss::weights_of(const HeadRows& rows, const Weights& weights) {
     return at::ones(rows.targets.sizes(), at::TensorOptions(at::kFloat).device(rows.targets.device()));
   if (values.dim() == 1) return values;  // already per row
   const bool by_target = weights.meaning == Weights::Meaning::by_target;
-  const Tensor of_head = values.dim() == 3 ? values.select(2, rows.head - 1) : values;
-  const int64_t first = std::min(rows.sources.first + (by_target ? rows.offset : 0), of_head.size(1));
-  const Tensor places = of_head.narrow(1, first, rows.sources.count).reshape({-1});
+  const Tensor head_values = values.dim() == 3 ? values.select(2, rows.head - 1) : values;
+  const int64_t first = std::min(rows.sources.first + (by_target ? rows.offset : 0), head_values.size(1));
+  const Tensor places = head_values.narrow(1, first, rows.sources.count).reshape({-1});
   return rows.index.defined() ? places.index_select(0, rows.index) : places;
 }
 

@@ -16,7 +16,7 @@
 #include "step/active_pipeline.hpp"
 #include "step/auxiliary_term.hpp"
 #include "step/head_rows.hpp"
-#include "step/step_context.hpp"
+#include "step/micro_batch_context.hpp"
 
 namespace wmtp {
 
@@ -41,21 +41,21 @@ class TokenLoss {
   void scale_gradients(double factor) { factor_ = factor; }
 
   /// When::before: calls the weighting once.
-  void weigh_before_the_heads(StepContext& step);
+  void weigh_before_the_heads(MicroBatchContext& step);
   /// When::all: calls the weighting once, with all heads' losses. `hidden_of` returns a head's hidden states [B,L,D].
-  void weigh_all(StepContext& step, const std::function<at::Tensor(int64_t head)>& hidden_of);
+  void weigh_all(MicroBatchContext& step, const std::function<at::Tensor(int64_t head)>& hidden_of);
   /// hidden [B,L,D], normed, of this rank's L positions -> its gradient. The output layer must be gathered.
-  at::Tensor gradient(StepContext& step, int64_t head, const at::Tensor& hidden);
+  at::Tensor gradient(MicroBatchContext& step, int64_t head, const at::Tensor& hidden);
   /// As gradient(), for a head whose hidden states need none: the output layer's gradient, if it trains, and the
   /// totals. An auxiliary loss is left out unless the output layer trains.
-  void add_loss(StepContext& step, int64_t head, const at::Tensor& hidden);
+  void add_loss(MicroBatchContext& step, int64_t head, const at::Tensor& hidden);
   /// A head's losses and their weights, without gradients. The output layer must be gathered.
-  WeighedLosses weighed(StepContext& step, int64_t head, const at::Tensor& hidden);
+  WeighedLosses weighed(MicroBatchContext& step, int64_t head, const at::Tensor& hidden);
   /// The sum of a head's weights over this rank's targets. `hidden` is not read at When::before, where its width may be
   /// 0.
-  at::Tensor weight_sum(StepContext& step, int64_t head, const at::Tensor& hidden);
+  at::Tensor weight_sum(MicroBatchContext& step, int64_t head, const at::Tensor& hidden);
   /// A head's scores of its targets, without gradients, 0 without a target: [B,S] each.
-  Scores scores(StepContext& step, int64_t head, const at::Tensor& hidden, const ScoreRequest& request) const;
+  Scores scores(MicroBatchContext& step, int64_t head, const at::Tensor& hidden, const ScoreRequest& request) const;
 
   /// Error(plugin) with the position of the step's faulty weights. [after the totals showed a fault]
   void refuse_faulty_weights() const;
@@ -66,17 +66,17 @@ class TokenLoss {
     at::Tensor losses, weighted, d_hidden;  ///< [N], [N], [N,D]
   };
 
-  HeadRows head_rows(StepContext& step, int64_t head, const at::Tensor& hidden) const;
+  HeadRows head_rows(MicroBatchContext& step, int64_t head, const at::Tensor& hidden) const;
   static void add_to_totals(const HeadRows& rows, const at::Tensor& losses, const at::Tensor& weighted);
   at::Tensor by_source(const at::Tensor& values, const HeadRows& rows) const;
-  at::Tensor valid_of_all_heads(const StepContext& step) const;
+  at::Tensor valid_of_all_heads(const MicroBatchContext& step) const;
   Scores by_source(Scores scores, const HeadRows& rows) const;
   ScoreRequest request() const;
   WeighContext weigh_context_after(const Scores& scores, const HeadRows& rows) const;
   Gradient gradient_after_loss_pass(const HeadRows& rows, const LinearCrossEntropy::Addition& addition);
   Gradient gradient_in_one_pass(const HeadRows& rows, const LinearCrossEntropy::Addition& addition);
   Gradient gradient_with_known_weights(const HeadRows& rows, const LinearCrossEntropy::Addition& addition);
-  Weights weigh(StepContext& step, WeighContext weigh_context);
+  Weights weigh(MicroBatchContext& step, WeighContext weigh_context);
   at::Tensor weigh_rows(const HeadRows& rows, const Scores& scores);
   static at::Tensor weights_of(const HeadRows& rows, const Weights& weights);
   at::Tensor coefficients(const HeadRows& rows, const at::Tensor& weights);
@@ -84,7 +84,7 @@ class TokenLoss {
     return pipeline_.auxiliary_loss && pipeline_.auxiliary_loss->heads.contains(head);
   }
   double auxiliary_coefficient(const HeadRows& rows) const;
-  void keep_head_1(StepContext& step, const at::Tensor& hidden) const;
+  void keep_head_1(MicroBatchContext& step, const at::Tensor& hidden) const;
   void keep_likeliest(const HeadRows& rows, const Scores& scores) const;
   std::optional<int64_t> bound_on_selected(const HeadRows& rows, const Weights& weights) const;
 

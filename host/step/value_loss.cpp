@@ -17,7 +17,7 @@ std::vector<Tensor> ValueLoss::outputs(const Tensor& trunk, const Pass& pass) co
   return outputs;
 }
 
-Tensor ValueLoss::loss(StepContext& step, const std::vector<Tensor>& leaves) {
+Tensor ValueLoss::loss(MicroBatchContext& step, const std::vector<Tensor>& leaves) {
   std::map<std::string, Tensor> by_name;
   for (size_t i = 0; i < leaves.size(); ++i) by_name[model_.value_heads()[i].name()] = leaves[i];
   step.set_values(std::move(by_name));
@@ -41,7 +41,7 @@ Tensor ValueLoss::loss(StepContext& step, const std::vector<Tensor>& leaves) {
   return loss;
 }
 
-void ValueLoss::differentiate(StepContext& step, const Tensor& trunk, const Pass& pass, Tensor& d_trunk) {
+void ValueLoss::differentiate(MicroBatchContext& step, const Tensor& trunk, const Pass& pass, Tensor& d_trunk) {
   const Gathered heads(model_.unit("value_heads"));
   const Tensor input = trunk.detach().requires_grad_(true);
   const at::AutoGradMode grad(true);
@@ -63,7 +63,7 @@ void ValueLoss::differentiate(StepContext& step, const Tensor& trunk, const Pass
   d_trunk.add_(torch::autograd::grad(used, {input}, d_used)[0]);
 }
 
-void ValueLoss::evaluate(StepContext& step, const Tensor& trunk, const Pass& pass) {
+void ValueLoss::evaluate(MicroBatchContext& step, const Tensor& trunk, const Pass& pass) {
   const Gathered heads(model_.unit("value_heads"));
   const at::AutoGradMode grad(false);
   std::vector<Tensor> values;

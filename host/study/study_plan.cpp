@@ -92,8 +92,8 @@ class Planner {
     return most;
   }
 
-  /// A member that never ran, and a stage, take as long for an operation as the others, or else as the newest run of the
-  /// log.
+  /// A member that never ran, and a stage, take as long for an operation as the others, or else as the newest run of
+  /// the log.
   void scale_seconds(StudyPlan& plan, const LoadedMembers& members, const Catalog& catalog) const {
     double seconds = 0, operations = 0;
     for (const MemberPlan& member : plan.members)

@@ -329,7 +329,7 @@ std::filesystem::path initial_weights(const Session& session, const Experiment& 
   if (const auto stage = stages.find(table); stage != stages.end()) return stage->second.model;
   const std::filesystem::path& database = session.job().database;
   if (weights.empty()) return {};
-  return completed_model(resolve_weights(weights, experiment, database), database);
+  return find_complete_model(resolve_weights(weights, experiment, database), database);
 }
 
 }  // namespace wmtp

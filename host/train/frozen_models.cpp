@@ -76,9 +76,9 @@ class FrozenSource {
     const std::string model = weights_content_hash(weights_, session_.job().database);
     const std::vector<int64_t>& offsets = shape_.model.future_offsets;
     const std::string at_offsets = offsets.empty() ? "" : " at offsets " + offsets_text(offsets, heads());
-    const std::string of_heads = heads() == 1 ? "" : " of heads 1 to " + std::to_string(heads()) + at_offsets;
+    const std::string heads_text = heads() == 1 ? "" : " of heads 1 to " + std::to_string(heads()) + at_offsets;
     for (const std::string& signal : wanted) {
-      const std::string key = signal + of_heads + " of model " + model + " (" + model_shape_text(shape_.model) +
+      const std::string key = signal + heads_text + " of model " + model + " (" + model_shape_text(shape_.model) +
                               "), data " + data.identity + part + ", windows of " +
                               std::to_string(experiment_.train.sequence_length) + ", " + to_string(precision()) +
                               " on " + (session_.device().is_cpu() ? "cpu" : "cuda");

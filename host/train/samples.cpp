@@ -25,12 +25,12 @@ std::vector<TokenSample> Samples::take(int64_t number) {
   const Tensor reference_loss = reference == signals.end() ? Tensor() : reference->second.cpu();
 
   std::map<std::string, Tensor> before;
-  for (const auto& [name, state] : environment_.states) before[name] = state.clone();
+  for (const auto& [name, state] : run_context_.states) before[name] = state.clone();
   StepTotals dropped;
-  StepContext step(environment_, {number, counts, dropped}, micro, signals);
-  const std::vector<WeighedLosses> heads = micro_step_.weigh(step);
-  micro_step_.forget_weights();
-  environment_.states = std::move(before);
+  MicroBatchContext step(run_context_, {number, counts, dropped}, micro, signals);
+  const std::vector<WeighedLosses> heads = step_runner_.weigh(step);
+  step_runner_.forget_weights();
+  run_context_.states = std::move(before);
   return channels_.rank() == 0 ? rows(micro, heads, reference_loss) : std::vector<TokenSample>{};
 }
 
@@ -55,9 +55,9 @@ std::vector<TokenSample> Samples::rows(const MicroBatch& micro, const std::vecto
           row.loss = here[size_t(k - 1)].losses[b][source].item<double>();
           row.weight = here[size_t(k - 1)].weights[b][source].item<double>();
           if (reference_loss.defined()) {
-            const bool is_of_heads = reference_loss.dim() == 3;
+            const bool has_own_heads = reference_loss.dim() == 3;
             row.reference_loss =
-                (is_of_heads ? reference_loss[b][source][k - 1] : reference_loss[b][position - 1]).item<double>();
+                (has_own_heads ? reference_loss[b][source][k - 1] : reference_loss[b][position - 1]).item<double>();
           }
         }
         rows.push_back(row);

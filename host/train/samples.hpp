@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "step/frozen_cache.hpp"
-#include "step/micro_step.hpp"
+#include "step/step_runner.hpp"
 
 namespace wmtp {
 
@@ -36,12 +36,12 @@ struct SampleRequest {
 class Samples {
  public:
   /// `frozen`: signals of the models that the pipeline reads, for this data.
-  Samples(const SampleRequest& request, std::vector<std::unique_ptr<FrozenCache>> frozen, MicroStep& micro_step,
-          const StepEnvironment& environment, Channels& channels)
+  Samples(const SampleRequest& request, std::vector<std::unique_ptr<FrozenCache>> frozen, StepRunner& step_runner,
+          const RunContext& run_context, Channels& channels)
       : request_(request),
         frozen_(std::move(frozen)),
-        micro_step_(micro_step),
-        environment_(environment),
+        step_runner_(step_runner),
+        run_context_(run_context),
         channels_(channels) {}
 
   /// By sequence, position and head, without padding; empty except on rank 0. [all ranks, collective]
@@ -54,8 +54,8 @@ class Samples {
 
   SampleRequest request_;
   std::vector<std::unique_ptr<FrozenCache>> frozen_;
-  MicroStep& micro_step_;
-  const StepEnvironment& environment_;
+  StepRunner& step_runner_;
+  const RunContext& run_context_;
   Channels& channels_;
 };
 

@@ -49,7 +49,7 @@ MakeBackend channels_for(const at::Device& device, const RankEnvironment& enviro
   if (device.is_cpu()) return shared_memory_or(gloo(placement.address));
   if (const std::string interface = nccl_interface(environment, placement); !interface.empty())
     setenv("NCCL_SOCKET_IFNAME", interface.c_str(), /*overwrite=*/1);
-  return [](const c10::intrusive_ptr<c10d::Store>& store, const RankLine& axis, std::chrono::milliseconds timeout) {
+  return [](const c10::intrusive_ptr<c10d::Store>& store, const RankAxis& axis, std::chrono::milliseconds timeout) {
     return cuda_backend().nccl(store, axis.rank, axis.size, timeout);
   };
 }

@@ -34,7 +34,7 @@ class Session {
   const Job& job() const { return job_; }
   int rank() const { return environment_.rank; }
   int size() const { return environment_.world_size; }
-  /// Groups of ranks that read different sequences.
+  /// How many groups of ranks read different sequences: the degree of data parallelism.
   int data_ranks() const { return channels_.section_channels().data_size(); }
   bool is_rank0() const { return environment_.rank == 0; }
   bool own_launcher() const { return environment_.own_launcher; }

@@ -17,8 +17,8 @@
 namespace wmtp {
 namespace {
 
-MicroStepConfig micro_step_config(const Experiment& e, When when, const at::Device& device) {
-  MicroStepConfig config;
+StepRunnerConfig step_runner_config(const Experiment& e, When when, const at::Device& device) {
+  StepRunnerConfig config;
   config.activation_checkpointing = e.parallel.activation_checkpointing;
   config.activation_offload = e.parallel.activation_offload;
   if (!e.parallel.offload_path.empty()) config.offload_path = e.resolve(e.parallel.offload_path);
@@ -38,9 +38,9 @@ std::map<std::string, at::Tensor> copied(const std::map<std::string, at::Tensor>
   return copies;
 }
 
-std::optional<StateFileOptions> state_file(const Experiment& e) {
+std::optional<OptimizerStateFileOptions> optimizer_state_file(const Experiment& e) {
   if (e.parallel.optimizer_offload == OptimizerOffload::none) return std::nullopt;
-  return StateFileOptions{e.resolve(e.parallel.offload_path)};
+  return OptimizerStateFileOptions{e.resolve(e.parallel.offload_path)};
 }
 
 double seconds_of(const std::function<void()>& call) {
@@ -83,17 +83,17 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
       training_(*data.training),
       channels_(channels),
       state_{0, 0, 0, Guard(experiment.guard)},
-      optimizer_(experiment.optimizer, model.trained_groups(), experiment.train.ema, state_file(experiment)),
+      optimizer_(experiment.optimizer, model.trained_groups(), experiment.train.ema, optimizer_state_file(experiment)),
       collectives_(channels),
-      environment_{model.num_heads(),
+      run_context_{model.num_heads(),
                    experiment.model.vocab_size,
                    experiment.seed,
                    num_steps,
                    collectives_,
                    state_.pipeline,
                    [this]() -> FrozenModel& { return frozen_.front()->model(); }},
-      micro_step_(model, pipeline, channels,
-                  micro_step_config(experiment, pipeline.needs.when, model.compute().device())),
+      step_runner_(model, pipeline, channels,
+                   step_runner_config(experiment, pipeline.needs.when, model.compute().device())),
       operations_(step_operations(model)),
       utilization_(channels.all().size(),
                    [this] {
@@ -110,10 +110,10 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
   if (data.validation)
     validation_.emplace(ValidationRequest{data.validation, data.validation_sequences, experiment.train.batch_size,
                                           experiment.train.sequence_length, experiment.data.kind == DataKind::records},
-                        micro_step_, environment_, pipeline, channels);
+                        step_runner_, run_context_, pipeline, channels);
   if (data.validation && pipeline.weighting && experiment.log.samples > 0)
     samples_.emplace(SampleRequest{data.validation, experiment.log.samples, data.validation_sequences},
-                     std::move(frozen.validation), micro_step_, environment_, channels);
+                     std::move(frozen.validation), step_runner_, run_context_, channels);
 }
 
 std::vector<MicroBatch> Trainer::fetch() const {
@@ -155,11 +155,11 @@ StepReport Trainer::step() {
   time.reset();
 
   const double scale = loss_scale();
-  micro_step_.scale_gradients(scale);
+  step_runner_.scale_gradients(scale);
   const at::Tensor sums = weight_sums(micros, counts, kept);
   const auto [totals, job] = accumulate(micros, counts, kept, sums, waited);
   refuse_faults(job);
-  micro_step_.forget_weights();
+  step_runner_.forget_weights();
 
   StepReport report;
   report.step = number;
@@ -231,8 +231,9 @@ at::Tensor Trainer::weight_sums(const std::vector<MicroBatch>& micros, const Ste
   StepTotals dropped = empty_totals();
   at::Tensor sums;
   for (size_t i = 0; i < micros.size(); ++i) {
-    StepContext step(environment_, {state_.step + 1, counts, dropped}, micros[i], frozen_signals(micros, i, kept));
-    const at::Tensor micro_sums = micro_step_.weight_sums(step);
+    MicroBatchContext step(run_context_, {state_.step + 1, counts, dropped}, micros[i],
+                           frozen_signals(micros, i, kept));
+    const at::Tensor micro_sums = step_runner_.weight_sums(step);
     sums = sums.defined() ? sums + micro_sums : micro_sums;
   }
   state_.pipeline = states;
@@ -271,15 +272,15 @@ std::pair<StepTotals, StepTotals> Trainer::accumulate(const std::vector<MicroBat
     if (job.sum("selection/missed") == 0) return {std::move(totals), std::move(job)};
     grew = job.sum("memory/grew");
     optimizer_.drop_gradients();
-    micro_step_.forget_weights();
+    step_runner_.forget_weights();
     state_.pipeline = states;
   }
 }
 
 void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, const CachedSignals& kept,
-                                const StepScope& scope) {
-  micro_step_.run(micros, [&](size_t i) {
-    return std::make_unique<StepContext>(environment_, scope, micros[i], frozen_signals(micros, i, kept));
+                                const StepState& step_state) {
+  step_runner_.run(micros, [&](size_t i) {
+    return std::make_unique<MicroBatchContext>(run_context_, step_state, micros[i], frozen_signals(micros, i, kept));
   });
 }
 
@@ -340,7 +341,7 @@ void Trainer::refuse_faults(const StepTotals& job) {
     const double not_finite = job.value_on_rank("fault/not_finite", rank),
                  negative = job.value_on_rank("fault/negative", rank);
     if (not_finite + negative == 0) continue;
-    if (rank == all.rank()) micro_step_.refuse_faulty_weights();
+    if (rank == all.rank()) step_runner_.refuse_faulty_weights();
     // The faulty weights are on another rank: rethrow that rank's error on every rank.
     throw channels_.peers().explain("checking the weights of pipeline '" + pipeline_.name + "'",
                                     "rank " + std::to_string(rank) + " returned invalid weights");
@@ -360,11 +361,11 @@ void Trainer::report_metrics(const StepTotals& totals, const StepCounts& counts,
   for (int64_t k = 1; k <= model_.num_heads(); ++k) {
     const double count = double(counts.targets[size_t(k - 1)]);
     if (count == 0) continue;
-    const double of_head = totals.sum("ce/" + std::to_string(k)) / count;
-    metrics["train/ce_head_" + std::to_string(k)] = of_head;
+    const double head_loss = totals.sum("ce/" + std::to_string(k)) / count;
+    metrics["train/ce_head_" + std::to_string(k)] = head_loss;
     if (pipeline_.auxiliary_loss && pipeline_.auxiliary_loss->heads.contains(k))
       metrics["train/auxiliary_head_" + std::to_string(k)] = totals.sum("auxiliary/" + std::to_string(k)) / count;
-    ce += of_head / double(counts.heads_with_targets());
+    ce += head_loss / double(counts.heads_with_targets());
     targets += count;
   }
   if (targets == 0) return;

@@ -25,7 +25,7 @@
 #include "shard/sharded_model.hpp"
 #include "step/active_pipeline.hpp"
 #include "step/frozen_cache.hpp"
-#include "step/micro_step.hpp"
+#include "step/step_runner.hpp"
 #include "train/samples.hpp"
 #include "train/trainer_state.hpp"
 #include "train/utilization.hpp"
@@ -100,7 +100,7 @@ class Trainer {
                                                double waited_at_start);
   at::Tensor weight_sums(const std::vector<MicroBatch>& micros, const StepCounts& counts, const CachedSignals& kept);
   FrozenCache::Signals frozen_signals(const std::vector<MicroBatch>& micros, size_t i, const CachedSignals& kept);
-  void run_micro_batches(const std::vector<MicroBatch>& micros, const CachedSignals& kept, const StepScope& scope);
+  void run_micro_batches(const std::vector<MicroBatch>& micros, const CachedSignals& kept, const StepState& step_state);
   StepTotals empty_totals() const;
   /// Whether the step compares its heads ([log] heads_every_steps).
   bool compares_heads() const;
@@ -127,8 +127,8 @@ class Trainer {
   ShardedOptimizer optimizer_;
   RankCollectives collectives_;
   SaveHooks save_;
-  StepEnvironment environment_;
-  MicroStep micro_step_;
+  RunContext run_context_;
+  StepRunner step_runner_;
   double waited_after_ = 0;  ///< seconds waited in the last step's exchange
   StepOperations operations_;
   Utilization utilization_;

@@ -20,7 +20,7 @@ struct TrainerState {
   Guard guard;
   std::map<std::string, at::Tensor> pipeline = {};  ///< the plugin's named state, equal on all ranks; saved as tensors
   std::optional<LossScale> loss_scale = std::nullopt;  ///< with fp16
-  RunResults results = {};
+  RunProgress results = {};
   std::string base_fingerprint = {};  ///< of the model that an adapter modifies; empty without an adapter
 
   /// The saved part of this state; equal on all ranks.

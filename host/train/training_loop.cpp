@@ -197,7 +197,7 @@ bool TrainingLoop::note_validation(const std::map<std::string, double>& metrics)
   if (found == metrics.end()) found = metrics.find("valid/loss");
   const TrainerState& state = trainer().state();
   if (found == metrics.end() || state.step == 0) return false;
-  RunResults& results = trainer().state().results;
+  RunProgress& results = trainer().state().results;
   const double loss = found->second;
   results.valid_loss = loss;
   results.valid_step = state.step;

@@ -51,12 +51,12 @@ std::map<std::string, double> Validation::run(int64_t number) {
   const bool is_first = channels_.same_sequences_group().rank == 0;
   StepTotals totals(is_first);
   std::map<std::string, Tensor> before;
-  for (const auto& [name, state] : environment_.states) before[name] = pipeline_.objective ? state.clone() : state;
+  for (const auto& [name, state] : run_context_.states) before[name] = pipeline_.objective ? state.clone() : state;
   WorkProgress progress("validating", int64_t(micros.size()));
   for (const MicroBatch& micro : micros) {
     progress.done(1);
-    StepContext step(environment_, {number, counts, totals}, micro);
-    const std::vector<Scores> scores = micro_step_.evaluate(step);
+    MicroBatchContext step(run_context_, {number, counts, totals}, micro);
+    const std::vector<Scores> scores = step_runner_.evaluate(step);
     for (size_t k = 0; k < scores.size(); ++k) {
       totals.add_once("valid/" + std::to_string(k + 1), scores[k].losses.sum(at::kDouble));
       totals.add_once("hits/" + std::to_string(k + 1), scores[k].hits.sum(at::kDouble));
@@ -68,7 +68,7 @@ std::map<std::string, double> Validation::run(int64_t number) {
     if (request_.exact_match) add_exact_matches(micro, scores[0].hits, totals);
     if (is_first) place_losses(micro, scores[0].losses, losses);
   }
-  environment_.states = std::move(before);
+  run_context_.states = std::move(before);
   if (channels_.section_index() < channels_.sections() - 1) return {};
   totals.exchange(channels_);
   if (pipeline_.objective) return objective_metrics(totals);
@@ -138,7 +138,7 @@ void Validation::add_exact_matches(const MicroBatch& micro, const Tensor& hits, 
   for (size_t i = 0; i < names.size(); ++i) add("/" + names[i], bins.eq(int64_t(i)));
 }
 
-void Validation::add_calibration(const StepContext& step, StepTotals& totals) const {
+void Validation::add_calibration(const MicroBatchContext& step, StepTotals& totals) const {
   const Batch& batch = step.batch();
   const Tensor counted = batch.kind.eq(answer_kind).logical_and(batch.correct.ge(0).unsqueeze(1));
   const Tensor right = batch.correct.eq(1).unsqueeze(1);
@@ -212,7 +212,7 @@ std::map<std::string, double> Validation::token_metrics(const StepTotals& totals
 
 std::map<std::string, double> Validation::token_classes(const Tensor& mine) const {
   const Tensor whole = channels_.sum(mine, "comparing validation tokens");
-  const auto [place, is_first] = environment_.states.try_emplace(first_losses, whole.to(at::kFloat));
+  const auto [place, is_first] = run_context_.states.try_emplace(first_losses, whole.to(at::kFloat));
   if (is_first) return {};
   // A run of an earlier version may have used more sequences, from the same start.
   const int64_t both = std::min(whole.size(0), place->second.size(0));

@@ -26,7 +26,7 @@
 #include <string>
 
 #include "data/torch/batches.hpp"
-#include "step/micro_step.hpp"
+#include "step/step_runner.hpp"
 
 namespace wmtp {
 
@@ -40,11 +40,11 @@ struct ValidationRequest {
 
 class Validation {
  public:
-  Validation(const ValidationRequest& request, MicroStep& micro_step, const StepEnvironment& environment,
+  Validation(const ValidationRequest& request, StepRunner& step_runner, const RunContext& run_context,
              ActivePipeline& pipeline, Channels& channels)
       : request_(request),
-        micro_step_(micro_step),
-        environment_(environment),
+        step_runner_(step_runner),
+        run_context_(run_context),
         pipeline_(pipeline),
         channels_(channels) {}
 
@@ -57,15 +57,15 @@ class Validation {
   void add_bin_losses(const MicroBatch& micro, const at::Tensor& losses, StepTotals& totals) const;
   static void add_drafts(const MicroBatch& micro, const std::vector<Scores>& scores, StepTotals& totals);
   void add_exact_matches(const MicroBatch& micro, const at::Tensor& hits, StepTotals& totals) const;
-  void add_calibration(const StepContext& step, StepTotals& totals) const;
+  void add_calibration(const MicroBatchContext& step, StepTotals& totals) const;
   void place_losses(const MicroBatch& micro, const at::Tensor& losses, at::Tensor& all) const;
   std::map<std::string, double> objective_metrics(const StepTotals& totals) const;
   std::map<std::string, double> token_metrics(const StepTotals& totals, const StepCounts& counts) const;
   std::map<std::string, double> token_classes(const at::Tensor& mine) const;
 
   ValidationRequest request_;
-  MicroStep& micro_step_;
-  const StepEnvironment& environment_;
+  StepRunner& step_runner_;
+  const RunContext& run_context_;
   ActivePipeline& pipeline_;
   Channels& channels_;
 };

@@ -61,7 +61,7 @@ class Weighing {
         model_(policy_request(experiment_, pipeline_, *adapter_, session.device()), channels_),
         frozen_(open_frozen(session, experiment_, session.job().stages, pipeline_, data_).validation),
         collectives_(channels_),
-        micro_step_(model_, pipeline_, channels_, micro_step_config(session.device())) {
+        step_runner_(model_, pipeline_, channels_, step_runner_config(session.device())) {
     check_value_heads(pipeline_, request.model);
     load_model(request.model, model_);
     const BatchRequest batches = batch_request(experiment_, pipeline_, data_, session.device());
@@ -74,7 +74,7 @@ class Weighing {
   }
 
   WeighedTokens run() {
-    const StepEnvironment environment{
+    const RunContext run_context{
         model_.num_heads(), experiment_.model.vocab_size, experiment_.seed, result_.steps, collectives_, states_};
     const int64_t size = experiment_.train.batch_size;
     WorkProgress progress("weighing tokens", sequences_);
@@ -82,18 +82,18 @@ class Weighing {
       const MicroBatch micro = source_->held_out(first, sequences_, /*rank=*/0, /*world=*/1);
       const StepCounts counts = count_over_ranks({micro}, channels_, "counting the tokens");
       StepTotals dropped;
-      StepContext step(environment, {result_.step, counts, dropped}, micro, frozen_signals(micro));
-      take(micro, micro_step_.weigh(step));
-      micro_step_.refuse_faulty_weights();
-      micro_step_.forget_weights();
+      MicroBatchContext step(run_context, {result_.step, counts, dropped}, micro, frozen_signals(micro));
+      take(micro, step_runner_.weigh(step));
+      step_runner_.refuse_faulty_weights();
+      step_runner_.forget_weights();
       progress.done(std::min(size, sequences_ - first));
     }
     return std::move(result_);
   }
 
  private:
-  MicroStepConfig micro_step_config(const at::Device& device) const {
-    MicroStepConfig config;
+  StepRunnerConfig step_runner_config(const at::Device& device) const {
+    StepRunnerConfig config;
     config.seed = experiment_.seed;
     config.token_loss.chunk_tokens = chunk_tokens(experiment_.model.vocab_size, device.is_cuda());
     return config;
@@ -160,7 +160,7 @@ class Weighing {
   ShardedModel model_;
   std::vector<std::unique_ptr<FrozenCache>> frozen_;
   RankCollectives collectives_;
-  MicroStep micro_step_;
+  StepRunner step_runner_;
   std::map<std::string, at::Tensor> states_;
   std::unique_ptr<BatchSource> source_;
   WeighedTokens result_;

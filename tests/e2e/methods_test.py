@@ -20,13 +20,13 @@ def test_an_experiment_of_the_page_trains(place, block):
     points = sorted({int(step) for step in re.findall(r"step = (\d+)", block)})
     assert len(points) <= STEPS
     block = re.sub(r"step = (\d+)", lambda match: f"step = {1 + points.index(int(match[1]))}", block)
-    if "run:base" in block:
-        place.run("--name", "base", train__steps=1, parallel__processes=1)
     data = {}
     if re.search(r"data_weight|pass_rate|bytes", block):  # of the data, which only records have
         records.write_records(place.folder, 64, weighted=True)
         data = {"data__kind": "records", "data__file": None, "data__dtype": None, "data__files": ["records.jsonl"],
                 "data__template": "plain", "model__vocab_size": None}
+    if "run:base" in block:
+        place.run("--name", "base", train__steps=1, parallel__processes=1, **data)
     place.write(train__steps=STEPS, parallel__processes=1, **data)
     (place.folder / "method.toml").write_text('extends = "experiment.toml"\n' + block)
     place.host("run", "method.toml")

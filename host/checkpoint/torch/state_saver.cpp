@@ -10,8 +10,8 @@
 #include "base/time_use.hpp"
 #include "comm/refusal.hpp"
 #include "comm/torch/background_store.hpp"
+#include "io/crash_points.hpp"
 #include "io/durable_file.hpp"
-#include "io/save_points.hpp"
 #include "memory/allocator.hpp"
 
 namespace wmtp {
@@ -77,7 +77,7 @@ StateSaver::StateSaver(Peers& peers, ShardedOptimizer& optimizer, std::filesyste
       run_folder_(std::move(run_folder)),
       keep_(keep),
       writers_(std::move(writers)) {
-  check_save_points();
+  check_crash_points();
 }
 
 StateSaver::~StateSaver() {
@@ -149,7 +149,7 @@ SaveOutcome StateSaver::run(Work work) {
     else
       copy(work.flats, work.mode);
     if (!optimizer_.is_in_file()) work.copied.set_value();
-    reached(SavePoint::copied);
+    crash_here(CrashPoint::copied);
     write(work, outcome);
   } catch (const Error& error) {
     outcome.failure = error.what();
@@ -210,7 +210,7 @@ void StateSaver::write(Work& work, SaveOutcome& outcome) {
       publish(*draft, manifest);
       clear_older(outcome);
       for (const std::filesystem::path& one : list_checkpoints(run_folder_)) kept.push_back(one.filename().string());
-      reached(SavePoint::deleted);
+      crash_here(CrashPoint::deleted);
     });
   // Not failure_on_any_rank: once rank 0 has published the manifest, the loss of another rank is no failure of the
   // save.
@@ -238,7 +238,7 @@ std::filesystem::path StateSaver::open_draft(BackgroundStore& store, const Work&
   store.rethrow_on_all_ranks(failure_of([&] {
     if (!is_writer()) return;
     draft.emplace(work.target);
-    if (peers_.rank() == 0) reached(SavePoint::draft_made);
+    if (peers_.rank() == 0) crash_here(CrashPoint::draft_made);
   }));
   const std::string mine = draft ? draft->path().string() : "";
   if (writers_.is_shared_folder()) return store.broadcast(mine);
@@ -254,11 +254,11 @@ void StateSaver::add_reports(const std::vector<std::string>& reports, Manifest& 
 }
 
 void StateSaver::publish(FolderDraft& draft, const Manifest& manifest) {
-  reached(SavePoint::files_complete);
+  crash_here(CrashPoint::files_complete);
   write_manifest(draft.path(), manifest);
-  reached(SavePoint::manifest_written);
+  crash_here(CrashPoint::manifest_written);
   draft.publish();
-  reached(SavePoint::published);
+  crash_here(CrashPoint::published);
 }
 
 void StateSaver::clear_like_rank0(const std::vector<std::string>& kept) const {
@@ -271,7 +271,7 @@ void StateSaver::clear_older(SaveOutcome& outcome) const {
     outcome.warnings.emplace_back("checkpoint_damaged", was.string() + ": " + reason);
   };
   try {
-    outcome.deleted = keep_newest(run_folder_, keep_, damaged);
+    outcome.deleted = apply_retention(run_folder_, keep_, damaged);
   } catch (const std::exception& error) {
     outcome.warnings.emplace_back("checkpoint_not_deleted",
                                   std::string("older checkpoints were not deleted: ") + error.what());

@@ -15,7 +15,7 @@
 //    (checkpoint/retention.hpp), and sends the outcome to the other ranks
 // 5. the other writers delete the checkpoints that rank 0 does not have
 // A failure anywhere is the outcome on every rank; the drafts are then removed. The ranks communicate through
-// BackgroundStore, which uses no connection of the training and gives up if a rank is lost. io/save_points.hpp lists
+// BackgroundStore, which uses no connection of the training and gives up if a rank is lost. io/crash_points.hpp lists
 // what a crash leaves.
 #pragma once
 

@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "checkpoint/safetensors/safetensors.hpp"
 #include "checkpoint/verify.hpp"
-#include "io/save_points.hpp"
+#include "io/crash_points.hpp"
 
 namespace wmtp {
 namespace {
@@ -114,14 +114,14 @@ constexpr std::array<at::ScalarType, state_dtype_names.size()> dtypes{
 /// Writes in two parts, so that a test can end the process between them. Pieces without values have been written.
 void write_piece(SafetensorsWriter& writer, Piece& piece, bool half_a_file) {
   if (!piece.values.defined()) {
-    if (half_a_file) reached(SavePoint::half_a_file);
+    if (half_a_file) crash_here(CrashPoint::half_a_file);
     return;
   }
   const auto* bytes = static_cast<const char*>(piece.values.const_data_ptr());
   const auto count = size_t(piece.values.nbytes());
   const size_t half = count / 2;
   writer.write(piece.slice.entry, 0, bytes, half);
-  if (half_a_file) reached(SavePoint::half_a_file);
+  if (half_a_file) crash_here(CrashPoint::half_a_file);
   writer.write(piece.slice.entry, int64_t(half), bytes + half, count - half);
   piece.slice.crc32c = crc32c(bytes, count);
 }
@@ -248,9 +248,9 @@ std::string write_rank_file(const std::filesystem::path& folder, std::vector<Pie
     write_piece(writer, pieces[i], i == pieces.size() / 2);
     slices.push_back(pieces[i].slice);
   }
-  reached(SavePoint::file_written);
+  crash_here(CrashPoint::file_written);
   writer.finish();
-  reached(SavePoint::file_synced);
+  crash_here(CrashPoint::file_synced);
   const InputFile file(path);
   const uint32_t crc = crc32c_outside(file, slice_ranges(path, slices));
   return Json{{"slices", slices}, {"bytes", file.size()}, {"crc32c", crc}, {"optimizer_steps", optimizer_steps}}.dump();

@@ -23,7 +23,7 @@ struct Options {
 };
 
 /// What a checkpoint's manifest says of its run; nothing if the checkpoint is gone or damaged.
-RunResults results_in(const std::filesystem::path& folder) {
+RunProgress results_in(const std::filesystem::path& folder) {
   if (!is_there(folder / manifest_file_name)) return {};
   try {
     return saved_state(read_manifest(folder), folder.string()).results;
@@ -40,7 +40,7 @@ void add_results(Table& table) {
   const auto best = best_checkpoint(folders);
   for (const char* name : {"epoch", "train_loss", "valid_loss", "valid_step", "best"}) table.columns.emplace_back(name);
   for (size_t i = 0; i < folders.size(); ++i) {
-    const RunResults results = results_in(folders[i]);
+    const RunProgress results = results_in(folders[i]);
     for (const auto& value : {results.epoch, results.train_loss, results.valid_loss})
       table.rows[i].push_back(value ? Json(*value) : Json());
     table.rows[i].push_back(results.valid_loss ? Json(results.valid_step) : Json());

@@ -129,7 +129,7 @@ int export_files(const Options& options, const CLI::App& app, const GlobalOption
   Found found = find_source(options.source, database);
   if (adapter) return write_adapter(options, found);
   if (found.model.empty()) refuse(options.source + " is an adapter without a model; use --to peft", "export");
-  found.model = complete_model(found.model, database, Catalog(globals.plugin_folders));
+  found.model = ensure_complete_model(found.model, database, Catalog(globals.plugin_folders));
   if (options.format == "eagle3") {
     const int64_t heads =
         export_eagle({found.model, options.target, ModelFormat::hf, options.dtype == "bf16" ? "BF16" : "F32"});

@@ -46,7 +46,7 @@ int merge(const Options& options, const GlobalOptions& globals) {
   if (is_partial_checkpoint(options.adapter)) {
     if (!options.base.empty())
       throw Error(ExitStatus::usage, "--base does not apply: " + options.adapter + " names its base model");
-    complete_checkpoint_at(options.adapter, options.target, globals.database_or(default_database), catalog);
+    write_complete_model(options.adapter, options.target, globals.database_or(default_database), catalog);
     log_info("wrote " + options.target);
     return int(ExitStatus::done);
   }

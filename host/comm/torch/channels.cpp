@@ -137,13 +137,13 @@ Channels::Channels(Channels& all, int sections)
   world_.gather = connect("gather" + of_section, make_, world_);
   world_.reduce = connect("reduce" + of_section, make_, world_);
   control_ = connect("control" + of_section, make_control_, world_);
-  const auto border = [&](const RankLine& line) -> RankGroup {
+  const auto border = [&](const RankAxis& line) -> RankGroup {
     return {line, connect("border of " + name_of(line), make_, line), nullptr};
   };
   // From the first border to the last: a rank in the middle meets its neighbours in this order, too.
   if (section_index() > 0) before_ = border({0, 2, size_});
   if (section_index() < sections - 1) after_ = border({1, 2, size_});
-  const RankLine counterparts{all.rank() / size_, sections, size_};
+  const RankAxis counterparts{all.rank() / size_, sections, size_};
   counterparts_ = {counterparts, connect("counterparts of " + name_of(counterparts), make_control_, counterparts),
                    nullptr};
   share_sequences(1);
@@ -160,7 +160,7 @@ void Channels::form_sections(int sections) {
 
 RankGroup Channels::twins() {
   TORCH_CHECK(sections_ > 1 && (before_.size == 1 || after_.size == 1), "a section in the middle has no twin");
-  const RankLine line{section_index() == 0 ? 1 : 0, 2, size_ * (sections_ - 1)};
+  const RankAxis line{section_index() == 0 ? 1 : 0, 2, size_ * (sections_ - 1)};
   return {line, connect("twins of " + name_of(line), make_, line), nullptr};
 }
 
@@ -168,7 +168,7 @@ Channels::~Channels() {
   if (this == all_) peers_->on_broken(nullptr);
 }
 
-Channel* Channels::connect(const std::string& name, const MakeBackend& make, const RankLine& line) {
+Channel* Channels::connect(const std::string& name, const MakeBackend& make, const RankAxis& line) {
   if (this != all_) return all_->connect(name, make, line);
   std::unique_ptr<Channel>& channel = channels_[name];
   if (channel) return channel.get();
@@ -187,7 +187,7 @@ Channel* Channels::connect(const std::string& name, const MakeBackend& make, con
   return channel.get();
 }
 
-std::string Channels::name_of(const RankLine& line) const {
+std::string Channels::name_of(const RankAxis& line) const {
   return std::to_string(line.size) + " ranks from " + std::to_string(peers_->rank() - line.rank * line.stride) +
          ", each " + std::to_string(line.stride) + " after the one before";
 }
@@ -198,7 +198,7 @@ const Mesh& Channels::mesh(int shard_group_size, bool is_cut) {
   if (!is_new) return mesh;
   TORCH_CHECK(shard_group_size > 0 && size() % shard_group_size == 0, "shard groups of ", shard_group_size, " of ",
               size(), " ranks");
-  const auto group = [&](const RankLine& line, const std::string& name, bool gathers) -> RankGroup {
+  const auto group = [&](const RankAxis& line, const std::string& name, bool gathers) -> RankGroup {
     if (line.size == size()) return {line, gathers ? world_.gather : nullptr, world_.reduce};
     if (line.size == 1) return {line};
     const std::string of_group = name + " group of " + name_of(line);
@@ -214,7 +214,7 @@ void Channels::share_sequences(int sequence, int tensor) {
   const int ranks = sequence * tensor;
   TORCH_CHECK(ranks > 0 && size() % ranks == 0, "sequence groups of ", ranks, " of ", size(), " ranks");
   ranks_ = RankMesh(rank(), size(), sequence, tensor);
-  const auto group = [&](const RankLine& line) -> RankGroup {
+  const auto group = [&](const RankAxis& line) -> RankGroup {
     return {line, line.size > 1 ? connect("sequence group of " + name_of(line), make_, line) : nullptr, nullptr};
   };
   same_sequences_group_ = group(ranks_.same_sequences());

@@ -78,7 +78,7 @@ class Channel {
 };
 
 /// A line of ranks and the channels between them.
-struct RankGroup : RankLine {
+struct RankGroup : RankAxis {
   Channel* gather = nullptr;  ///< null in replicate groups, whose ranks hold the same shard
   Channel* reduce = nullptr;  ///< null in groups that read the same sequences
 };
@@ -88,7 +88,7 @@ struct Mesh {
 
 /// Creates a communicator between the ranks of a line, which are two or more, for tensors on the run's device.
 using MakeBackend = std::function<c10::intrusive_ptr<c10d::Backend>(
-    const c10::intrusive_ptr<c10d::Store>& store, const RankLine& line, std::chrono::milliseconds timeout)>;
+    const c10::intrusive_ptr<c10d::Store>& store, const RankAxis& line, std::chrono::milliseconds timeout)>;
 /// Gloo over the network interface of this host with this address.
 MakeBackend gloo(const std::string& address);
 
@@ -153,9 +153,9 @@ class Channels {
   Channels(Channels& all, int sections);
   /// The communicator of this name between the ranks of a line, created by the first call. The name is unique to the
   /// line.
-  Channel* connect(const std::string& name, const MakeBackend& make, const RankLine& line);
+  Channel* connect(const std::string& name, const MakeBackend& make, const RankAxis& line);
   /// "2 ranks from 5, each 4 after the one before", unique to a line.
-  std::string name_of(const RankLine& line) const;
+  std::string name_of(const RankAxis& line) const;
 
   Peers* peers_;
   Channels* all_;

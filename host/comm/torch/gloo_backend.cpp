@@ -143,7 +143,7 @@ class Gloo final : public c10d::ProcessGroupGloo {
 
 MakeBackend gloo(const std::string& address) {
   return
-      [address](const c10::intrusive_ptr<c10d::Store>& store, const RankLine& axis, std::chrono::milliseconds timeout) {
+      [address](const c10::intrusive_ptr<c10d::Store>& store, const RankAxis& axis, std::chrono::milliseconds timeout) {
         auto options = c10d::ProcessGroupGloo::Options::create(timeout);
         options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
         options->threads = 1;

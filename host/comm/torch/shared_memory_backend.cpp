@@ -194,7 +194,7 @@ std::optional<SharedRings> rings_of(c10d::Store& store, int rank, int size) {
 }  // namespace
 
 MakeBackend shared_memory_or(MakeBackend otherwise) {
-  return [otherwise = std::move(otherwise)](const c10::intrusive_ptr<c10d::Store>& store, const RankLine& axis,
+  return [otherwise = std::move(otherwise)](const c10::intrusive_ptr<c10d::Store>& store, const RankAxis& axis,
                                             milliseconds timeout) -> c10::intrusive_ptr<c10d::Backend> {
     if (auto rings = rings_of(*store, axis.rank, axis.size))
       return c10::make_intrusive<SharedMemoryBackend>(std::move(*rings), timeout);

@@ -520,7 +520,7 @@ class Rules : RuleChecker {
 
   /// Their sum may be 0, or of the other sign than the loss.
   void signed_weights() {
-    if (!bound_.all_valid({"train", "train.normalize"}) || e_.train.normalize != "weights") return;
+    if (!bound_.all_valid({"train", "train.normalize"}) || e_.train.normalize != LossDivisor::weights) return;
     refuse("train.normalize",
            "found normalize \"weights\" for the weights of " + title() +
                ", which may be negative: their sum says nothing about their number",

@@ -6,8 +6,8 @@
 #include "model/torch/dropout.hpp"
 #include "model/torch/ops.hpp"
 #include "model/torch/parameter_layout.hpp"
-#include "model/torch/split_attention.hpp"
 #include "model/torch/tensor_parallel.hpp"
+#include "model/torch/ulysses_attention.hpp"
 
 namespace wmtp {
 
@@ -45,7 +45,7 @@ class LayerCall final : public PlacedCall {
   /// x W^T of a weight or of this rank's piece; a sum over features of all ranks is complete.
   Tensor product(const Tensor& x, const WeightHandle& weight, ParameterCut cut) const {
     const Tensor y = wmtp::linear(x, weight);
-    return cut == ParameterCut::columns && pass_.tensor ? summed_positions(y, *pass_.tensor) : y;
+    return cut == ParameterCut::columns && pass_.tensor ? reduce_scatter_positions(y, *pass_.tensor) : y;
   }
   /// The rows for this rank's outputs, with all columns.
   Tensor whole_rows(const WeightHandle& weight, ParameterCut cut) const {
@@ -96,14 +96,14 @@ class BlockMath {
     return rms_norm(is_whole ? x : x.unflatten(-1, {-1, norm.width}), norm.weight, block_.model_.norm_eps);
   }
   Tensor linear(Layer layer, const Tensor& x) const { return block_.linears_.at(layer)(x, pass_); }
-  Tensor gathered(const Tensor& x) const { return pass_.tensor ? gathered_positions(x, *pass_.tensor) : x; }
+  Tensor gathered(const Tensor& x) const { return pass_.tensor ? all_gather_positions(x, *pass_.tensor) : x; }
   Tensor rotate(const Tensor& x) const {
     return wmtp::rotate(heads(x), rotary_.narrow(0, pass_.first_gathered_position(x.size(1)), x.size(1)));
   }
   Tensor unrotated(const Tensor& x) const { return heads(x); }
   Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value) const {
     const int64_t window = block_.model_.sliding_window;
-    return pass_.attention ? split_attention(query, key, heads(value), window, pass_.documents, *pass_.attention)
+    return pass_.attention ? ulysses_attention(query, key, heads(value), window, pass_.documents, *pass_.attention)
                            : causal_attention(query, key, heads(value), window, pass_.documents);
   }
   Tensor swiglu(const Tensor& gate, const Tensor& up) const { return wmtp::swiglu(gate, up); }

@@ -26,7 +26,7 @@ Tensor embedded(const WeightHandle& embedding, const Tensor& tokens, const RankE
   if (!ranks) return weight.index_select(0, tokens.flatten()).view({tokens.size(0), tokens.size(1), -1});
   const PieceRows all(tokens, weight.size(0), *ranks);
   Tensor parts = weight.index_select(0, all.rows.flatten()).view({ranks->ranks(), tokens.size(0), tokens.size(1), -1});
-  return sum_of_received(parts.masked_fill_(all.elsewhere, 0), *ranks);
+  return reduce_scatter(parts.masked_fill_(all.elsewhere, 0), *ranks);
 }
 
 void add_embedded(const WeightHandle& embedding, int64_t vocab_size, const Tensor& tokens, const Tensor& d_embedded,

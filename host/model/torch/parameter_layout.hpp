@@ -1,4 +1,4 @@
-// Layout: the parameters of a run (those of model/model_tensors.hpp, of value heads and of the adapter) with their
+// The parameters of a run (those of model/model_tensors.hpp, of value heads and of the adapter) with their
 // initialization and whether they train, in the units that are gathered and reduced together.
 #pragma once
 

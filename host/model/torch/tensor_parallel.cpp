@@ -13,7 +13,7 @@ using torch::autograd::Function;
 using torch::autograd::variable_list;
 
 Tensor sum(const Tensor& part, const RankExchange& tensor) {
-  return sum_of_received(part.unflatten(1, {tensor.ranks(), -1}).transpose(0, 1).contiguous(), tensor);
+  return reduce_scatter(part.unflatten(1, {tensor.ranks(), -1}).transpose(0, 1).contiguous(), tensor);
 }
 
 const RankExchange& saved_exchange(AutogradContext* context) {
@@ -42,15 +42,17 @@ struct SummedPositions : Function<SummedPositions> {
 
 }  // namespace
 
-Tensor sum_of_received(const Tensor& by_rank, const RankExchange& ranks) {
+Tensor reduce_scatter(const Tensor& by_rank, const RankExchange& ranks) {
   const Tensor received = ranks.all_to_all(by_rank);
   Tensor all = at::empty({received.numel() / ranks.ranks()}, received.options().dtype(at::kFloat));
   sum_of_parts(received.view({ranks.ranks(), -1}), all);
   return all.to(by_rank.scalar_type()).view(by_rank.sizes().slice(1));
 }
 
-Tensor gathered_positions(const Tensor& x, const RankExchange& tensor) { return GatheredPositions::apply(x, &tensor); }
-Tensor summed_positions(const Tensor& part, const RankExchange& tensor) {
+Tensor all_gather_positions(const Tensor& x, const RankExchange& tensor) {
+  return GatheredPositions::apply(x, &tensor);
+}
+Tensor reduce_scatter_positions(const Tensor& part, const RankExchange& tensor) {
   return SummedPositions::apply(part, &tensor);
 }
 

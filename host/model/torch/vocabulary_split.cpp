@@ -85,7 +85,7 @@ Tensor VocabularySplit::of_own_columns(const Tensor& rows, int64_t n) const {
 }
 
 Tensor VocabularySplit::summed(const Tensor& parts) const {
-  return sum_of_received(parts.view({ranks(), -1, parts.size(1)}), ranks_);
+  return reduce_scatter(parts.view({ranks(), -1, parts.size(1)}), ranks_);
 }
 
 int64_t VocabularySplit::largest(int64_t number, const at::Device& device) const {

@@ -65,7 +65,7 @@ std::vector<const char*> ShardedOptimizer::saved_prefixes(const ParameterSpec& s
 }
 
 ShardedOptimizer::ShardedOptimizer(const OptimizerConfig& config, std::vector<ParameterGroup*> groups, double ema,
-                                   const std::optional<StateFileOptions>& file)
+                                   const std::optional<OptimizerStateFileOptions>& file)
     : config_(config), ema_(ema) {
   const MemoryScope scope(MemoryCategory::optimizer);
   if (file && !groups.empty()) file_ = make_file(*file, groups);
@@ -85,15 +85,16 @@ int ShardedOptimizer::numbers_in_file(const ParameterGroup& group, StateParts pa
   return (group.is_in_file() ? 1 : 0) + (ema_ > 0 ? 1 : 0) + averages;
 }
 
-std::shared_ptr<StateFile> ShardedOptimizer::make_file(const StateFileOptions& options,
-                                                       const std::vector<ParameterGroup*>& groups) const {
+std::shared_ptr<OptimizerStateFile> ShardedOptimizer::make_file(const OptimizerStateFileOptions& options,
+                                                                const std::vector<ParameterGroup*>& groups) const {
   TORCH_CHECK(!traits_of(config_.kind).orthogonalizes, "matrices that are orthogonalized are not visited in blocks");
   std::vector<KeptShard> shards;
   for (const ParameterGroup* group : groups)
     shards.push_back({group->shard_size(), numbers_in_file(*group, StateParts::all)});
   if (std::ranges::all_of(shards, [](const KeptShard& shard) { return shard.numbers == 0; })) return nullptr;
   const ParameterGroup& any = *groups.front();
-  return std::make_shared<StateFile>(options, shards, StateFileDevice{any.device(), !any.is_in_host_memory()});
+  return std::make_shared<OptimizerStateFile>(options, shards,
+                                              OptimizerStateFileDevice{any.device(), !any.is_in_host_memory()});
 }
 
 ShardedOptimizer::State ShardedOptimizer::first_state(ParameterGroup& group) const {

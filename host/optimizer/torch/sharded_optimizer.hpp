@@ -1,6 +1,6 @@
 // The optimizer on flat shards: every rank updates its master shards on their device. Weight decay is decoupled
 // (Loshchilov & Hutter 2019); each parameter scales the learning rate. What is kept from step to step is visited in
-// blocks; in memory, a block is the whole shard, in a file (optimizer/torch/state_file.hpp) a part of it.
+// blocks; in memory, a block is the whole shard, in a file (optimizer/torch/optimizer_state_file.hpp) a part of it.
 // experiment/optimizer_kind.hpp states what is kept of each parameter; optimizer/torch/muon.hpp updates the matrices
 // that are orthogonalized, optimizer/torch/update_rules.hpp all other parameters.
 #pragma once
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "experiment/experiment.hpp"
-#include "optimizer/torch/state_file.hpp"
+#include "optimizer/torch/optimizer_state_file.hpp"
 #include "shard/parameter_group.hpp"
 
 namespace wmtp {
@@ -45,7 +45,7 @@ class ShardedOptimizer {
   /// memory, which are zeros at first; not with muon, which needs whole matrices. Error(storage) if the file cannot be
   /// created.
   ShardedOptimizer(const OptimizerConfig& config, std::vector<ParameterGroup*> groups, double ema = 0,
-                   const std::optional<StateFileOptions>& file = {});
+                   const std::optional<OptimizerStateFileOptions>& file = {});
 
   /// This rank's contribution to the gradient norm; each parameter counts once over all ranks. l2: sum of squares; l1:
   /// sum of magnitudes; inf: largest magnitude. fp64 scalar on the gradients' device.
@@ -71,7 +71,7 @@ class ShardedOptimizer {
   std::vector<State>& states() { return states_; }
   bool is_in_file() const { return file_ != nullptr; }  ///< all that is kept, except for masters in memory
   using VisitBlock = std::function<void(State& state, const StateBlock& block)>;
-  /// Visits the blocks of each of `states` in order; groups learn of the change. [as StateFile::visit]
+  /// Visits the blocks of each of `states` in order; groups learn of the change. [as OptimizerStateFile::visit]
   void for_each_block(const std::vector<State*>& states, BlockAccess access, const VisitBlock& call,
                       StateParts parts = StateParts::all);
   /// The prefixes of what a checkpoint contains of a parameter.
@@ -84,8 +84,8 @@ class ShardedOptimizer {
     at::Tensor steps;     ///< state.steps as an fp32 scalar there
     double lr;
   };
-  std::shared_ptr<StateFile> make_file(const StateFileOptions& options,
-                                       const std::vector<ParameterGroup*>& groups) const;
+  std::shared_ptr<OptimizerStateFile> make_file(const OptimizerStateFileOptions& options,
+                                                const std::vector<ParameterGroup*>& groups) const;
   int numbers_in_file(const ParameterGroup& group, StateParts parts) const;
   State first_state(ParameterGroup& group) const;
   std::vector<at::Tensor> device_gradients() const;
@@ -96,7 +96,7 @@ class ShardedOptimizer {
 
   OptimizerConfig config_;
   double ema_;
-  std::shared_ptr<StateFile> file_;  ///< null: in memory; groups whose masters are there also use it
+  std::shared_ptr<OptimizerStateFile> file_;  ///< null: in memory; groups whose masters are there also use it
   std::vector<State> states_;
 };
 

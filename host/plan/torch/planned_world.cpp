@@ -10,11 +10,11 @@
 namespace wmtp {
 namespace {
 
-int64_t ranks_on_host(const WorldShape& world, const RankLine& axis) {
+int64_t ranks_on_host(const WorldShape& world, const RankAxis& axis) {
   return std::clamp<int64_t>(world.ranks / world.hosts / axis.stride, 1, axis.size);
 }
 
-bool is_border(const WorldShape& world, const RankLine& axis) {
+bool is_border(const WorldShape& world, const RankAxis& axis) {
   return world.sections > 1 && axis.size == 2 && axis.stride == world.ranks / world.sections;
 }
 
@@ -37,7 +37,7 @@ class PlannedWork final : public c10d::Work {
 class PlannedBackend final : public c10d::Backend {
  public:
   /// Adds its collectives to `issued`.
-  PlannedBackend(const WorldShape& world, const RankLine& axis, const FlightRecord& record, StepTimeline& timeline,
+  PlannedBackend(const WorldShape& world, const RankAxis& axis, const FlightRecord& record, StepTimeline& timeline,
                  std::vector<std::string>& issued)
       : Backend(axis.rank, axis.size),
         world_(world),
@@ -73,7 +73,7 @@ class PlannedBackend final : public c10d::Backend {
   }
 
   WorldShape world_;
-  RankLine axis_;
+  RankAxis axis_;
   const FlightRecord& record_;
   StepTimeline& timeline_;
   std::vector<std::string>& issued_;
@@ -133,13 +133,13 @@ void StepTimeline::time(Work& work, const Rates& rates) const {
   work.at_borders = at_borders;
 }
 
-Traffic all_to_all_traffic(const WorldShape& world, const RankLine& axis, int64_t bytes) {
+Traffic all_to_all_traffic(const WorldShape& world, const RankAxis& axis, int64_t bytes) {
   const double part = double(bytes) / double(axis.size);
   const int64_t on_host = ranks_on_host(world, axis);
   return {part * double(on_host - 1), part * double(axis.size - on_host)};
 }
 
-Traffic all_gather_traffic(const WorldShape& world, const RankLine& axis, int64_t bytes) {
+Traffic all_gather_traffic(const WorldShape& world, const RankAxis& axis, int64_t bytes) {
   const int64_t on_host = ranks_on_host(world, axis);
   const int64_t entering = axis.size == on_host ? 0 : world.on_cuda ? axis.size - on_host : axis.size - 1;
   const double network = double(bytes) * double(entering) / double(on_host);
@@ -160,7 +160,7 @@ std::string first_disagreement(const std::map<int, IssuedCollectives>& ranks) {
 }
 
 MakeBackend PlannedWorld::planned(const WorldShape& shape, StepTimeline& timeline) {
-  return [this, shape, &timeline](const c10::intrusive_ptr<c10d::Store>&, const RankLine& axis,
+  return [this, shape, &timeline](const c10::intrusive_ptr<c10d::Store>&, const RankAxis& axis,
                                   std::chrono::milliseconds) {
     Communicator communicator{peers_.rank() - axis.rank * axis.stride, axis.stride, axis.size, 0};
     while (issued_.contains(communicator)) ++communicator.number;

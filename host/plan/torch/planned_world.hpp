@@ -51,11 +51,11 @@ struct WorldShape {
 };
 
 /// Each rank of an axis sends one of equal parts of `bytes` to each other rank.
-Traffic all_to_all_traffic(const WorldShape& world, const RankLine& axis, int64_t bytes);
+Traffic all_to_all_traffic(const WorldShape& world, const RankAxis& axis, int64_t bytes);
 /// Each rank sends `bytes` to all others. On GPUs, the parts of other hosts enter a host once, divided among its ranks,
 /// and then travel over its bus, like in the rings of NCCL. In the one ring of Gloo, the parts of all other ranks enter
 /// a host, those of its own ranks included; these are means over its ranks.
-Traffic all_gather_traffic(const WorldShape& world, const RankLine& axis, int64_t bytes);
+Traffic all_gather_traffic(const WorldShape& world, const RankAxis& axis, int64_t bytes);
 
 /// The `number`th communicator between `size` ranks from `first`, each `stride` after the one before.
 struct Communicator {

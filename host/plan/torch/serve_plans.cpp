@@ -34,8 +34,8 @@ class UniformWeighting final : public Weighting {
   static Tensor sum_of_values(const Needs& needs, ValueStep& step) {
     Tensor sum;
     for (const ValueHead& head : needs.heads) {
-      const Tensor of_head = step.leaf(ValueSignal::of_policy(head.name)).sum();
-      sum = sum.defined() ? sum + of_head : of_head;
+      const Tensor head_sum = step.leaf(ValueSignal::of_policy(head.name)).sum();
+      sum = sum.defined() ? sum + head_sum : head_sum;
     }
     return sum;
   }

@@ -85,7 +85,7 @@ bool save_and_crash(const fs::path& run_folder, int n, bool power_cut) {
     try {
       save_checkpoint(run_folder, 1);
       save_checkpoint(run_folder, 2);
-      keep_newest(run_folder, {1}, {});
+      apply_retention(run_folder, {1}, {});
     } catch (...) {
       ::_exit(1);
     }
@@ -112,7 +112,7 @@ void crash_everywhere(bool power_cut) {
     TestFolder folder(memory_folder());
     const bool finished = save_and_crash(folder / "run", n, power_cut);
     int damaged = 0;
-    const auto good = newest_good(folder / "run", [&](const auto&, const auto&, const auto&) { ++damaged; });
+    const auto good = newest_intact(folder / "run", [&](const auto&, const auto&, const auto&) { ++damaged; });
     EXPECT_EQ(damaged, 0) << "an incomplete checkpoint under its final name, operation " << n;
     const int64_t step = good ? good->manifest.step : 0;
     if (good) expect_content(good->folder, step);
@@ -126,7 +126,7 @@ void crash_everywhere(bool power_cut) {
         EXPECT_GE(parse_checkpoint_step(entry.path().filename().string()), 0) << entry.path();
     }
     save_checkpoint(folder / "run", 9);
-    EXPECT_EQ(newest_good(folder / "run", {})->manifest.step, 9);
+    EXPECT_EQ(newest_intact(folder / "run", {})->manifest.step, 9);
     if (finished) break;
   }
   EXPECT_EQ(seen, (std::set<int64_t>{0, 1, 2}));

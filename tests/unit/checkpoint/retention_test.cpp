@@ -28,10 +28,10 @@ struct Reports {
 TEST(Retention, KeepsTheNewest) {
   TestFolder folder;
   for (const int step : {1, 2, 3, 4}) save_checkpoint(folder.path(), step);
-  const std::vector<fs::path> deleted = keep_newest(folder.path(), {2}, {});
+  const std::vector<fs::path> deleted = apply_retention(folder.path(), {2}, {});
   EXPECT_EQ(deleted, (std::vector<fs::path>{folder / "step-000002", folder / "step-000001"}));
   EXPECT_EQ(listing(folder.path()), (Names{"step-000003", "step-000004"}));
-  EXPECT_TRUE(keep_newest(folder.path(), {2}, {}).empty());
+  EXPECT_TRUE(apply_retention(folder.path(), {2}, {}).empty());
 }
 
 void save_validated(const fs::path& run_folder, int64_t step, double loss, int64_t validated_at) {
@@ -50,12 +50,12 @@ TEST(Retention, KeepsTheBestBesideTheNewest) {
   save_validated(folder.path(), 4, 1.75, 4);
   save_checkpoint(folder.path(), 5);
   EXPECT_EQ(best_checkpoint(list_checkpoints(folder.path()))->manifest.step, 2);
-  keep_newest(folder.path(), {1, /*best=*/true}, {});
+  apply_retention(folder.path(), {1, /*best=*/true}, {});
   EXPECT_EQ(listing(folder.path()), (Names{"step-000002", "step-000005"}));
   save_validated(folder.path(), 6, 1.25, 6);
-  keep_newest(folder.path(), {1, /*best=*/true}, {});
+  apply_retention(folder.path(), {1, /*best=*/true}, {});
   EXPECT_EQ(listing(folder.path()), Names{"step-000006"}) << "of equal losses the newest";
-  keep_newest(folder.path(), {1}, {});
+  apply_retention(folder.path(), {1}, {});
   EXPECT_FALSE(best_checkpoint({folder / "step-000005"}).has_value());
 }
 
@@ -64,7 +64,7 @@ TEST(Retention, NeverDeletesTheNewestThatVerifies) {
   for (const int step : {1, 2, 3, 4}) save_checkpoint(folder.path(), step);
   for (const std::string name : {"step-000003", "step-000004"}) flip_bit(folder / name / "plugin-state.bin", 3);
   Reports reports;
-  keep_newest(folder.path(), {1}, reports.taker());
+  apply_retention(folder.path(), {1}, reports.taker());
   EXPECT_EQ(listing(folder.path()), (Names{"step-000002", "step-000003.bad", "step-000004.bad"}));
   ASSERT_EQ(reports.lines.size(), 2u);
   EXPECT_SAYS(reports.lines[0], "step-000004 -> step-000004.bad: ");
@@ -77,9 +77,9 @@ TEST(Retention, DeletesNothingWhenNothingVerifies) {
     save_checkpoint(folder.path(), step);
     fs::remove(folder / checkpoint_name(step) / "manifest.json");
   }
-  EXPECT_TRUE(keep_newest(folder.path(), {1}, {}).empty());
+  EXPECT_TRUE(apply_retention(folder.path(), {1}, {}).empty());
   EXPECT_EQ(listing(folder.path()), (Names{"step-000001.bad", "step-000002.bad"}));
-  EXPECT_FALSE(newest_good(folder.path(), {}).has_value());
+  EXPECT_FALSE(newest_intact(folder.path(), {}).has_value());
 }
 
 TEST(Retention, SetsAsideUnderANewName) {
@@ -87,7 +87,7 @@ TEST(Retention, SetsAsideUnderANewName) {
   for (int round = 0; round < 2; ++round) {
     save_checkpoint(folder.path(), 5);
     flip_bit(folder / "step-000005/manifest.json", 77);
-    EXPECT_FALSE(newest_good(folder.path(), {}).has_value());
+    EXPECT_FALSE(newest_intact(folder.path(), {}).has_value());
   }
   EXPECT_EQ(listing(folder.path()), (Names{"step-000005.bad", "step-000005.bad-2"}));
 }
@@ -97,7 +97,7 @@ TEST(Retention, ReturnsTheNewestThatVerifiesWithItsManifest) {
   for (const int step : {1, 2, 3}) save_checkpoint(folder.path(), step);
   flip_bit(folder / "step-000003/rank-0000.safetensors", 1500);
   Reports reports;
-  const auto good = newest_good(folder.path(), reports.taker());
+  const auto good = newest_intact(folder.path(), reports.taker());
   ASSERT_TRUE(good.has_value());
   EXPECT_EQ(good->folder, folder / "step-000002");
   EXPECT_EQ(good->manifest.step, 2);
@@ -110,7 +110,7 @@ TEST(Retention, DoesNotCallUnreadableFilesDamaged) {
   const fs::path path = folder / "step-000001/plugin-state.bin";
   fs::remove(path);
   fs::create_symlink(path, path);  // open fails with ELOOP, for root too
-  EXPECT_SAYS(refusal(ExitStatus::storage, [&] { newest_good(folder.path(), {}); }), path.string());
+  EXPECT_SAYS(refusal(ExitStatus::storage, [&] { newest_intact(folder.path(), {}); }), path.string());
   EXPECT_EQ(listing(folder.path()), Names{"step-000001"});
 }
 
@@ -124,7 +124,7 @@ TEST(Retention, LeavesACheckpointOfANewerVersionAlone) {
   const std::string body = document.dump();
   document["crc32c"] = crc32c(body.data(), body.size());
   put(path, document.dump() + "\n");
-  EXPECT_THROW(newest_good(folder.path(), {}), UnknownManifestVersion);
+  EXPECT_THROW(newest_intact(folder.path(), {}), UnknownManifestVersion);
   EXPECT_EQ(listing(folder.path()), Names{"step-000001"});
 }
 

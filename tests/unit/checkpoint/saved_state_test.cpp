@@ -31,7 +31,7 @@ TEST(SavedState, ReadsBackEveryValue) {
   EXPECT_EQ(saved.loss_scale->overflows_left, 1);
   EXPECT_EQ(saved.optimizer_steps.at("layers.0"), 6);
   EXPECT_EQ(saved.pipeline_tensors.at("seen"), (std::vector<int64_t>{3, 2}));
-  EXPECT_EQ(saved.results, (RunResults{1.5, 2.25, 0.1, -0.3, 6}));
+  EXPECT_EQ(saved.results, (RunProgress{1.5, 2.25, 0.1, -0.3, 6}));
 }
 
 TEST(SavedState, ADivergedLossIsLeftOutBecauseJsonCannotHoldIt) {
@@ -54,7 +54,7 @@ TEST(SavedState, AcceptsAbsentOptionalValues) {
   const SavedState saved = saved_state(manifest, "m");
   EXPECT_FALSE(saved.drawn || saved.loss_scale);
   EXPECT_TRUE(saved.base_fingerprint.empty() && saved.pipeline_tensors.empty());
-  EXPECT_EQ(saved.results, RunResults());
+  EXPECT_EQ(saved.results, RunProgress());
 }
 
 TEST(SavedState, RefusesEveryInvalidValueByItsKey) {

@@ -14,17 +14,17 @@ namespace {
 
 using Lines = std::set<std::vector<int>>;
 
-std::vector<int> members(int rank, const RankLine& line) {
+std::vector<int> members(int rank, const RankAxis& line) {
   std::vector<int> all;
   for (int i = 0; i < line.size; ++i) all.push_back(rank + (i - line.rank) * line.stride);
   return all;
 }
 
 /// The lines of all ranks; fails unless each rank is in exactly one of them, at the position that it states.
-Lines lines_of(int ranks, const std::function<RankLine(int rank)>& line_of) {
+Lines lines_of(int ranks, const std::function<RankAxis(int rank)>& line_of) {
   Lines lines;
   for (int rank = 0; rank < ranks; ++rank) {
-    const RankLine line = line_of(rank);
+    const RankAxis line = line_of(rank);
     const std::vector<int> all = members(rank, line);
     EXPECT_EQ(all.at(size_t(line.rank)), rank);
     EXPECT_GE(all.front(), 0);

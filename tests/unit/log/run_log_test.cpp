@@ -222,7 +222,7 @@ TEST_F(RunLogTest, DropsRecordsOnlyWhenTheQueueIsFull) {
   const MetricsRecord record{1, 0, std::vector<std::pair<std::string, double>>(100'000)};
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(queue.push(record));
   EXPECT_FALSE(queue.push(record));
-  std::deque<Record> taken;
+  std::deque<LogRecord> taken;
   queue.take(taken, std::chrono::milliseconds(1));
   EXPECT_EQ(taken.size(), 4u);
   EXPECT_FALSE(queue.push(record)) << "what the writer holds still takes room";

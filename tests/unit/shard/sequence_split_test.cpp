@@ -7,7 +7,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "model/torch/attention.hpp"
-#include "model/torch/split_attention.hpp"
+#include "model/torch/ulysses_attention.hpp"
 #include "shard/group_exchange.hpp"
 #include "support/plain_store.hpp"
 #include "support/ranks.hpp"
@@ -93,7 +93,7 @@ void expect_like_one_rank(int ranks, int64_t B, int64_t window, at::ScalarType t
     std::vector<Tensor> parts;
     for (const Tensor& input : inputs) parts.push_back(split.part(input));
     const auto found = attended(parts, split.part(d_out), [&](const std::vector<Tensor>& x) {
-      return split_attention(x[0], x[1], x[2], window, documents, exchange);
+      return ulysses_attention(x[0], x[1], x[2], window, documents, exchange);
     });
     for (size_t i = 0; i < wanted.size(); ++i) {
       ASSERT_EQ(found[i].sizes(), split.part(wanted[i]).sizes());
@@ -103,16 +103,16 @@ void expect_like_one_rank(int ranks, int64_t B, int64_t window, at::ScalarType t
 }
 
 // The gradients of a key are summed over parts of the queries, whose number depends on the heads of a rank.
-TEST(SplitAttention, EqualsThatOfOneRank) {
+TEST(UlyssesAttention, EqualsThatOfOneRank) {
   for (const int ranks : {2, 4})
     for (const int64_t B : {1, 3}) expect_like_one_rank(ranks, B, 0, at::kFloat, 1e-6);
 }
 
-TEST(SplitAttention, EqualsThatOfOneRankWithASlidingWindow) { expect_like_one_rank(2, 2, 7, at::kFloat, 1e-6); }
+TEST(UlyssesAttention, EqualsThatOfOneRankWithASlidingWindow) { expect_like_one_rank(2, 2, 7, at::kFloat, 1e-6); }
 
-TEST(SplitAttention, EqualsThatOfOneRankWithinDocuments) { expect_like_one_rank(2, 2, 0, at::kFloat, 1e-6, true); }
+TEST(UlyssesAttention, EqualsThatOfOneRankWithinDocuments) { expect_like_one_rank(2, 2, 0, at::kFloat, 1e-6, true); }
 
-TEST(SplitAttention, EqualsThatOfOneRankInBf16) { expect_like_one_rank(4, 2, 0, at::kBFloat16, 1e-2); }
+TEST(UlyssesAttention, EqualsThatOfOneRankInBf16) { expect_like_one_rank(4, 2, 0, at::kBFloat16, 1e-2); }
 
 }  // namespace
 }  // namespace wmtp

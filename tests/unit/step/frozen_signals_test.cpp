@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "step/frozen_cache.hpp"
-#include "step/micro_step.hpp"
+#include "step/step_runner.hpp"
 #include "support/answers.hpp"
 #include "support/ranks.hpp"
 #include "support/tiny_training.hpp"
@@ -130,13 +130,13 @@ TEST_F(FrozenHeadsTest, HaveTheLossesOfAPolicyWithTheSameWeights) {
     const test::Everything everything;
     const auto policy = test::tiny_model(experiment_, Heads::all, &everything, 3, rank_.channels);
     ActivePipeline pipeline = test::pipeline_of(test::baseline());
-    MicroStep step(*policy, pipeline, rank_.channels, {});
+    StepRunner step(*policy, pipeline, rank_.channels, {});
     RankCollectives collectives(rank_.channels);
     std::map<std::string, Tensor> states;
-    StepEnvironment environment{heads, experiment_.model.vocab_size, 1, 1, collectives, states};
+    RunContext run_context{heads, experiment_.model.vocab_size, 1, 1, collectives, states};
     StepTotals totals;
     const StepCounts counts{};
-    StepContext context(environment, {0, counts, totals}, micro);
+    MicroBatchContext context(run_context, {0, counts, totals}, micro);
     const std::vector<Scores> wanted = step.evaluate(context);
     const auto signals = model(rank_.channels)->signals(micro, {"loss", "entropy"});
     ASSERT_EQ(signals.at("loss").sizes(), (at::IntArrayRef{3, S, heads})) << to_string(kind);

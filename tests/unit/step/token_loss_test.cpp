@@ -52,12 +52,12 @@ class TokenLossTest : public testing::Test {
     ActivePipeline pipeline = test::pipeline_of(std::move(weighting));
     std::map<std::string, Tensor> states;
     RankCollectives across(rank_.channels);
-    const StepEnvironment environment{heads, experiment_.model.vocab_size, 9, 1, across, states};
+    const RunContext run_context{heads, experiment_.model.vocab_size, 9, 1, across, states};
     TokenLoss loss(*model, pipeline, rank_.channels, {normalize, 8, head_weights_});
     loss.scale_gradients(factor);
     Found found;
     const StepCounts counts{micro.counts, micro.tokens, micro.answers, 0};
-    StepContext step(environment, {1, counts, found.totals}, micro);
+    MicroBatchContext step(run_context, {1, counts, found.totals}, micro);
     loss.weigh_before_the_heads(step);
     ShardUnit& output = model->unit("output");
     {

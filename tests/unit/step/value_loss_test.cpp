@@ -105,13 +105,13 @@ TEST(ValueLoss, AndItsGradientsEqualAutograd) {
     ActivePipeline pipeline = test::pipeline_of(std::make_unique<Squares>(kind));
     std::map<std::string, Tensor> states;
     RankCollectives across(rank.channels);
-    const StepEnvironment environment{0, experiment.model.vocab_size, 9, 1, across, states};
+    const RunContext run_context{0, experiment.model.vocab_size, 9, 1, across, states};
     ValueLoss loss(*model, pipeline);
     loss.scale_gradients(factor);
     const MicroBatch micro = batch_of(two_answers, 8, 0);
     StepTotals totals;
     const StepCounts counts{{}, micro.tokens, 7, 0};
-    StepContext step(environment, {1, counts, totals}, micro);
+    MicroBatchContext step(run_context, {1, counts, totals}, micro);
     at::manual_seed(5);
     const Tensor trunk = at::randn({2, 8, experiment.model.dim});
     Tensor d_trunk = at::ones_like(trunk);

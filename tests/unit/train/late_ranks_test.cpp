@@ -75,7 +75,7 @@ class LateBackend final : public c10d::Backend {
 };
 
 MakeBackend late(MakeBackend inner) {
-  return [inner = std::move(inner)](const c10::intrusive_ptr<c10d::Store>& store, const RankLine& axis,
+  return [inner = std::move(inner)](const c10::intrusive_ptr<c10d::Store>& store, const RankAxis& axis,
                                     std::chrono::milliseconds timeout) -> c10::intrusive_ptr<c10d::Backend> {
     return c10::make_intrusive<LateBackend>(inner(store, axis, timeout));
   };

@@ -1,5 +1,5 @@
-// Promises of step/token_loss.hpp and step/micro_step.hpp, seen in a whole training step: no allocation as large as all
-// logits, and the host reads at most one device value per head plus two per micro-batch.
+// Promises of step/token_loss.hpp and step/step_runner.hpp, seen in a whole training step: no allocation as large as
+// all logits, and the host reads at most one device value per head plus two per micro-batch.
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>
 

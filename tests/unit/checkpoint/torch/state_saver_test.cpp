@@ -56,7 +56,7 @@ std::string text_of(const Layout& layout) {
 /// Model and optimizer on this rank. `weights`: their dtype when they are used.
 class State {
  public:
-  State(const Layout& layout, Channels& channels, const std::optional<StateFileOptions>& file = {},
+  State(const Layout& layout, Channels& channels, const std::optional<OptimizerStateFileOptions>& file = {},
         at::ScalarType weights = at::kFloat)
       : config_(small_model()) {
     ShardedModelRequest request;
@@ -160,7 +160,7 @@ void expect_same_bytes_from_a_file(at::ScalarType weights) {
   for (const Layout& layout : layouts) {
     SCOPED_TRACE(text_of(layout));
     TestFolder folder(memory_folder());
-    const StateFileOptions file{folder.path(), 192};  // shorter than most parameters
+    const OptimizerStateFileOptions file{folder.path(), 192};  // shorter than most parameters
     for (const SaveMode mode : {SaveMode::alone, SaveMode::concurrent})
       on_ranks(layout.ranks, [&](Channels& channels) {
         State in_memory(layout, channels, {}, weights), in_file(layout, channels, file, weights);
@@ -196,7 +196,7 @@ TEST(StateSaver, CopiesOnlyParametersInMemoryIfTheRestIsInAFile) {
   TestFolder folder(memory_folder());
   SingleRank rank;
   for (const at::ScalarType weights : {at::kFloat, at::kBFloat16}) {
-    State state({1, Strategy::full_shard}, rank.channels, StateFileOptions{folder.path(), 192}, weights);
+    State state({1, Strategy::full_shard}, rank.channels, OptimizerStateFileOptions{folder.path(), 192}, weights);
     state.fill(1);
     StateSaver saver(rank.peers, state.optimizer(), folder / c10::toString(weights), {9});
     const int64_t before = memory_usage().live[int(MemoryCategory::checkpoint)];
@@ -350,14 +350,14 @@ TEST(StateSaver, AFailureAnywhereIsTheOutcomeOnEveryRankAndKeepsOlderCheckpoints
       EXPECT_FALSE(failed.rank_lost);
       channels.peers().gather("the failure", "seen");
       if (channels.rank() == 0) {
-        EXPECT_EQ(newest_good(folder.path(), {})->manifest.step, 1);
+        EXPECT_EQ(newest_intact(folder.path(), {})->manifest.step, 1);
         EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator{}), 1) << fault.file;
         set_file_hook({});
       }
       channels.peers().broadcast("the fault", "gone");
       EXPECT_EQ(save(3).failure, "") << "the next save succeeds";
     });
-    EXPECT_EQ(newest_good(folder.path(), {})->manifest.step, 3);
+    EXPECT_EQ(newest_intact(folder.path(), {})->manifest.step, 3);
   }
 }
 

@@ -13,7 +13,7 @@ using at::Tensor;
 
 /// Creates `wanted`'s backend; fails the test if that is a different one.
 MakeBackend only_memory() {
-  return shared_memory_or([](const auto&, const RankLine&, auto) -> c10::intrusive_ptr<c10d::Backend> {
+  return shared_memory_or([](const auto&, const RankAxis&, auto) -> c10::intrusive_ptr<c10d::Backend> {
     throw std::runtime_error("the ranks of this test share no memory");
   });
 }

@@ -32,7 +32,7 @@ TEST(GatheredPositions, AreThoseOfAllRanksAndTheirGradientIsSummed) {
     const Tensor whole = numbers({2, 6, 4}, 1);
     Tensor mine = whole.narrow(1, 2 * tensor.rank(), 2).clone().requires_grad_(true);
     const at::AutoGradMode grad(true);
-    const Tensor gathered = gathered_positions(mine, tensor);
+    const Tensor gathered = all_gather_positions(mine, tensor);
     EXPECT_TRUE(at::equal(gathered.detach(), whole));
     const Tensor d_whole = numbers({2, 6, 4}, 2) * double(tensor.rank() + 1);  // a part of the sum on each rank
     const Tensor d_mine = torch::autograd::grad({gathered}, {mine}, {d_whole})[0];
@@ -45,7 +45,7 @@ TEST(SummedPositions, AreSumsAtARanksOwnPositionsAndTheirGradientIsGathered) {
   on_tensor_ranks(2, [](const GroupExchange& tensor) {
     Tensor part = (numbers({2, 8, 3}, 3) * double(tensor.rank() + 1)).requires_grad_(true);
     const at::AutoGradMode grad(true);
-    const Tensor sum = summed_positions(part, tensor);
+    const Tensor sum = reduce_scatter_positions(part, tensor);
     EXPECT_LE(distance(sum.detach(), (numbers({2, 8, 3}, 3) * 3.0).narrow(1, 4 * tensor.rank(), 4)), 1e-6);
     const Tensor d_sum = numbers({2, 8, 3}, 4).narrow(1, 4 * tensor.rank(), 4);
     EXPECT_TRUE(at::equal(torch::autograd::grad({sum}, {part}, {d_sum})[0], numbers({2, 8, 3}, 4)));
@@ -57,7 +57,7 @@ TEST(SummedPositions, AreRoundedOnceIn16Bits) {
     const auto part = [](int64_t rank) { return (numbers({1, 4, 64}, 5) / double(rank + 3)).to(at::kBFloat16); };
     Tensor wanted = at::zeros({1, 4, 64});
     for (int64_t rank = 0; rank < 4; ++rank) wanted += part(rank).to(at::kFloat);
-    const Tensor sum = summed_positions(part(tensor.rank()), tensor);
+    const Tensor sum = reduce_scatter_positions(part(tensor.rank()), tensor);
     EXPECT_TRUE(at::equal(sum, wanted.to(at::kBFloat16).narrow(1, tensor.rank(), 1)));
   });
 }
@@ -88,7 +88,7 @@ TEST(TensorParallel, DividesAFeedForwardLayerWithItsGradients) {
     };
     const std::vector<Tensor> own{mine(x, 1).requires_grad_(true), mine(up, 0).requires_grad_(true),
                                   mine(down, 1).requires_grad_(true)};
-    const Tensor found = summed_positions(run(gathered_positions(own[0], tensor), own[1], own[2]), tensor);
+    const Tensor found = reduce_scatter_positions(run(all_gather_positions(own[0], tensor), own[1], own[2]), tensor);
     EXPECT_LE(distance(found.detach(), mine(y.detach(), 1)), 1e-6);
     const auto gradients = torch::autograd::grad({found}, own, {mine(d_y, 1)});
     EXPECT_LE(distance(gradients[0], mine(wanted[0], 1)), 1e-6);

@@ -100,7 +100,7 @@ std::map<std::string, Tensor> expected(const OptimizerConfig& config) {
 /// The optimizer's result on `ranks` ranks, each of which contributes an equal share of the gradient. `weights`: the
 /// dtype of gathered weights, which must be the rounded masters.
 std::map<std::string, Tensor> trained(const OptimizerConfig& config, int ranks, Strategy strategy, bool offload = false,
-                                      const std::optional<StateFileOptions>& file = {},
+                                      const std::optional<OptimizerStateFileOptions>& file = {},
                                       at::ScalarType weights = at::kFloat) {
   std::mutex mutex;
   std::map<std::string, Tensor> values;
@@ -262,7 +262,7 @@ TEST(ShardedOptimizer, GivesTheSameBitsWithItsStateInAFile) {
       for (const at::ScalarType weights : {at::kFloat, at::kBFloat16}) {
         const auto in_memory = trained(config, ranks, strategy, offload, {}, weights);
         for (const int64_t block : {64, 192}) {  // shorter than a parameter, and with several ones
-          const StateFileOptions file{folder.path(), block};
+          const OptimizerStateFileOptions file{folder.path(), block};
           const auto in_file = trained(config, ranks, strategy, offload, file, weights);
           EXPECT_EQ(in_file.size(), in_memory.size());
           for (const auto& [name, value] : in_memory)
@@ -280,7 +280,7 @@ TEST(ShardedOptimizer, ExchangesParametersWithTheirAveragesInAFile) {
     GroupOptions options{.param_dtype = weights, .masters_in_file = true};
     ParameterGroup group("unit", some_parameters(), options, rank.channels),
         idle("idle", some_parameters(), options, rank.channels);
-    ShardedOptimizer optimizer({}, {&group, &idle}, ema, StateFileOptions{folder.path(), 128});
+    ShardedOptimizer optimizer({}, {&group, &idle}, ema, OptimizerStateFileOptions{folder.path(), 128});
     idle.change_master([](const Tensor& block, int64_t) { Tensor(block).fill_(3); });
     EXPECT_EQ(optimizer.states()[0].whole().flats().size(), weights == at::kFloat ? 1U : 0U)
         << "only parameters that are used in fp32 are in memory";
@@ -307,7 +307,7 @@ TEST(ShardedOptimizer, MastersInAFileTakeNoMemory) {
     const int64_t before = live();
     ParameterGroup group("unit", some_parameters(),
                          {.param_dtype = at::kBFloat16, .offload = offload, .masters_in_file = true}, rank.channels);
-    ShardedOptimizer optimizer({}, {&group}, ema, StateFileOptions{folder.path()});
+    ShardedOptimizer optimizer({}, {&group}, ema, OptimizerStateFileOptions{folder.path()});
     EXPECT_EQ(live() - before, 2 * group.shard_size()) << "the 16-bit copy";
     group.finish_gather();
     EXPECT_EQ(memory_usage().live[int(MemoryCategory::gathered)], 0) << "which is what is gathered";

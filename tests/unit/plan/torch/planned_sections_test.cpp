@@ -51,7 +51,7 @@ class Echo final : public c10d::Backend {
 std::map<std::string, MemorySnapshot> phases_of_run(const TestPlan& plan, int rank) {
   install_allocator();
   install_meta_device(at::kCPU);
-  const auto echo = [](const auto&, const RankLine& line, std::chrono::milliseconds) {
+  const auto echo = [](const auto&, const RankAxis& line, std::chrono::milliseconds) {
     return c10::make_intrusive<Echo>(line.rank, line.size);
   };
   Peers peers(rank, int(plan.ranks));

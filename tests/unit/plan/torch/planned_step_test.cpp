@@ -447,7 +447,7 @@ class CountingBackend final : public c10d::Backend {
 int64_t received(const Experiment& e) {
   std::atomic<int64_t> bytes = 0;
   const MakeBackend memory = shared_memory_or(gloo("127.0.0.1"));
-  const MakeBackend counting = [&](const auto& store, const RankLine& axis, std::chrono::milliseconds timeout) {
+  const MakeBackend counting = [&](const auto& store, const RankAxis& axis, std::chrono::milliseconds timeout) {
     return c10::make_intrusive<CountingBackend>(memory(store, axis, timeout), bytes);
   };
   const auto train = [&](Channels& all) {

@@ -20,7 +20,7 @@ using test::TestPlan;
 /// Traffic of all ranks of a world.
 struct World {
   WorldShape shape;
-  RankLine axis{0, int(shape.ranks)};
+  RankAxis axis{0, int(shape.ranks)};
   Traffic all_to_all(int64_t bytes) const { return all_to_all_traffic(shape, axis, bytes); }
   Traffic all_gather(int64_t bytes) const { return all_gather_traffic(shape, axis, bytes); }
 };
@@ -49,8 +49,8 @@ TEST(Traffic, OnTheCpuTheRingOfAllRanksEntersEachHostOnce) {
 
 TEST(Traffic, OfAnAxisWhoseRanksAreFarApartIsThatBetweenHosts) {
   const WorldShape world{16, 2, true};
-  EXPECT_EQ(all_to_all_traffic(world, RankLine{0, 2, 8}, 200).network, 100) << "one rank on each host";
-  EXPECT_EQ(all_to_all_traffic(world, RankLine{0, 8, 2}, 800).bus, 300) << "four of the eight ranks on each host";
+  EXPECT_EQ(all_to_all_traffic(world, RankAxis{0, 2, 8}, 200).network, 100) << "one rank on each host";
+  EXPECT_EQ(all_to_all_traffic(world, RankAxis{0, 8, 2}, 800).bus, 300) << "four of the eight ranks on each host";
 }
 
 struct Variant : PlannedVariant {

@@ -1,5 +1,5 @@
 // Each parameter trained alone gets the gradient that it has when all train, which tests/parity compares with PyTorch.
-#include "step/micro_step.hpp"
+#include "step/step_runner.hpp"
 
 #include <gtest/gtest.h>
 
@@ -73,7 +73,7 @@ const Option options[] = {
      [](ModelConfig& m) { m.qkv_bias = m.o_bias = m.joint_qk_norm = m.post_norm = m.tie_word_embeddings = true; }},
 };
 
-TEST(MicroStep, GivesAParameterThatTrainsAloneTheGradientThatItHasAmongAll) {
+TEST(StepRunner, GivesAParameterThatTrainsAloneTheGradientThatItHasAmongAll) {
   for (const Option& option : options)
     for (const FutureHeads heads : {FutureHeads::parallel, FutureHeads::chained, FutureHeads::shared}) {
       if (heads == FutureHeads::shared && &option != options) continue;  // their options are those of chained ones

@@ -1,4 +1,4 @@
-#include "launch/early_stop.hpp"
+#include "launch/launcher_stop_handler.hpp"
 
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ void on_signal(int) {
 
 }  // namespace
 
-EarlyStop::EarlyStop() {
+LauncherStopHandler::LauncherStopHandler() {
   have_run = 0;
   struct sigaction action {};
   action.sa_handler = on_signal;
@@ -32,7 +32,7 @@ EarlyStop::EarlyStop() {
     sigaction(stop_signals[i], sigismember(&action.sa_mask, stop_signals[i]) == 1 ? &action : nullptr, &before_[i]);
 }
 
-EarlyStop::~EarlyStop() {
+LauncherStopHandler::~LauncherStopHandler() {
   for (size_t i = 0; i < stop_signals.size(); ++i) sigaction(stop_signals[i], &before_[i], nullptr);
 }
 

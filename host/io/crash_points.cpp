@@ -1,4 +1,4 @@
-#include "io/save_points.hpp"
+#include "io/crash_points.hpp"
 
 #include <array>
 #include <atomic>
@@ -52,12 +52,12 @@ const Wanted& wanted() {
 
 }  // namespace
 
-void reached(SavePoint point) {
+void crash_here(CrashPoint point) {
   static std::atomic<int> times = 0;
   if (wanted().point == int(point) && ++times == wanted().time) std::raise(wanted().signal);
 }
 
-void check_save_points() {
+void check_crash_points() {
   if (wanted().unknown.empty()) return;
   std::string known;
   for (const char* name : names) known += (known.empty() ? "" : ", ") + std::string(name);

@@ -1,4 +1,4 @@
-#include "step/step_context.hpp"
+#include "step/micro_batch_context.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -44,14 +44,14 @@ std::string GivenTensors::changed() const {
   return "";
 }
 
-StepContext::StepContext(const StepEnvironment& environment, const StepScope& scope, const MicroBatch& micro,
-                         std::map<std::string, Tensor> frozen)
-    : environment_(environment), scope_(scope), micro_(micro), known_(std::move(frozen)) {
+MicroBatchContext::MicroBatchContext(const RunContext& run_context, const StepState& step_state,
+                                     const MicroBatch& micro, std::map<std::string, Tensor> frozen)
+    : run_context_(run_context), step_state_(step_state), micro_(micro), known_(std::move(frozen)) {
   for (const auto& [name, of_tokens] : micro.signals)
     known_[name] = at::constant_pad_nd(of_tokens.narrow(1, 1, of_tokens.size(1) - 1), {0, 1});
 }
 
-Tensor StepContext::for_head(const Tensor& signal, int64_t head) const {
+Tensor MicroBatchContext::for_head(const Tensor& signal, int64_t head) const {
   if (signal.dim() == 3) return signal.select(2, head - 1);
   const Tensor& next_token = signal;
   const int64_t away = offset(head) - 1, count = next_token.size(1) - 1 - away;
@@ -60,24 +60,24 @@ Tensor StepContext::for_head(const Tensor& signal, int64_t head) const {
   return aligned;
 }
 
-Tensor StepContext::align_to_context(const Tensor& signal) const {
+Tensor MicroBatchContext::align_to_context(const Tensor& signal) const {
   if (weigh_context_.when == When::head) return for_head(signal, weigh_context_.head) * weigh_context_.valid;
   if (weigh_context_.when == When::token) {
-    const bool is_of_heads = signal.dim() == 3;
-    const Tensor of_head = is_of_heads ? for_head(signal, weigh_context_.head) : signal;
-    const int64_t away = is_of_heads ? 0 : offset(weigh_context_.head) - 1;
+    const bool has_own_heads = signal.dim() == 3;
+    const Tensor head_signal = has_own_heads ? for_head(signal, weigh_context_.head) : signal;
+    const int64_t away = has_own_heads ? 0 : offset(weigh_context_.head) - 1;
     const int64_t first = std::min(weigh_context_.sources.first + away, signal.size(1));
-    Tensor rows = of_head.narrow(1, first, weigh_context_.sources.count).reshape({-1});
+    Tensor rows = head_signal.narrow(1, first, weigh_context_.sources.count).reshape({-1});
     if (weigh_context_.rows.defined()) rows = rows.index_select(0, weigh_context_.rows);
     return rows.narrow(0, weigh_context_.chunk_begin, weigh_context_.valid.size(0)) * weigh_context_.valid;
   }
   if (signal.dim() == 3) return signal * weigh_context_.valid;
   std::vector<Tensor> heads;
-  for (int64_t head = 1; head <= environment_.heads; ++head) heads.push_back(for_head(signal, head));
+  for (int64_t head = 1; head <= run_context_.heads; ++head) heads.push_back(for_head(signal, head));
   return at::stack(heads, -1) * weigh_context_.valid;
 }
 
-const Tensor& StepContext::policy_signal(Signal signal) const {
+const Tensor& MicroBatchContext::policy_signal(Signal signal) const {
   static const Tensor none;
   const Scores& policy = weigh_context_.policy;
   return signal == Signal::policy_loss       ? policy.losses
@@ -90,13 +90,13 @@ const Tensor& StepContext::policy_signal(Signal signal) const {
 
 /// A target of head k at source s is head 1's at s + k - 1, in the same document. While head 1 is weighed, not all of
 /// its tokens are known.
-Tensor StepContext::agreement() const {
+Tensor MicroBatchContext::agreement() const {
   const Tensor& valid = weigh_context_.valid;
   if (weigh_context_.head == 1) return valid.to(at::kFloat);
   return weigh_context_.policy.likeliest.eq(align_to_context(head_1_likeliest_)).logical_and(valid).to(at::kFloat);
 }
 
-Tensor StepContext::signal(Signal signal) const {
+Tensor MicroBatchContext::signal(Signal signal) const {
   if (signal == Signal::policy_agreement && weigh_context_.policy.likeliest.defined()) return agreement();
   if (is_policy_signal(signal) && policy_signal(signal).defined()) return policy_signal(signal);
   const std::string name = to_text(signal);
@@ -105,45 +105,46 @@ Tensor StepContext::signal(Signal signal) const {
                                       ", which is not available here; declare it in needs() and choose the right When");
 }
 
-Tensor StepContext::value(const ValueSignal& value) const {
+Tensor MicroBatchContext::value(const ValueSignal& value) const {
   if (!value.is_frozen()) return leaf(value).detach();
   if (const auto known = known_.find(to_text(value)); known != known_.end()) return known->second;
   throw Error(ExitStatus::plugin, "plugin reads " + to_text(value) + ", which it does not declare in needs()");
 }
 
-Tensor StepContext::leaf(const ValueSignal& value) const {
+Tensor MicroBatchContext::leaf(const ValueSignal& value) const {
   if (const auto leaf = leaves_.find(value.head()); leaf != leaves_.end()) return leaf->second;
   throw Error(ExitStatus::plugin,
               "plugin reads " + to_text(value) + ", which is not a policy value head declared in needs()");
 }
 
-Tensor StepContext::counts() const {
-  return at::tensor(std::vector<double>(scope_.counts.targets.begin(), scope_.counts.targets.end()), at::kDouble);
+Tensor MicroBatchContext::counts() const {
+  return at::tensor(std::vector<double>(step_state_.counts.targets.begin(), step_state_.counts.targets.end()),
+                    at::kDouble);
 }
 
-Tensor StepContext::uniform(int64_t stream) const {
+Tensor MicroBatchContext::uniform(int64_t stream) const {
   Tensor numbers = at::empty(weigh_context_.valid.sizes(), at::kFloat);
   float* out = numbers.mutable_data_ptr<float>();
   const int64_t B = numbers.size(0), S = numbers.size(1), H = numbers.dim() == 3 ? numbers.size(2) : 1;
-  const uint64_t key = name_key("uniform " + std::to_string(stream), uint64_t(environment_.seed));
+  const uint64_t key = name_key("uniform " + std::to_string(stream), uint64_t(run_context_.seed));
   for (int64_t b = 0; b < B; ++b) {
-    const uint64_t draw = uint64_t(scope_.number) << 40 ^ uint64_t(micro_.positions[size_t(b)]);
+    const uint64_t draw = uint64_t(step_state_.number) << 40 ^ uint64_t(micro_.positions[size_t(b)]);
     for (int64_t s = 0; s < S; ++s)
       for (int64_t h = 0; h < H; ++h) {
         const int64_t head = H == 1 && weigh_context_.head ? weigh_context_.head - 1 : h;
-        *out++ = unit_float(philox(key, draw, uint64_t(s * environment_.heads + head))[0]);
+        *out++ = unit_float(philox(key, draw, uint64_t(s * run_context_.heads + head))[0]);
       }
   }
   return numbers.to(weigh_context_.valid.device());
 }
 
-Tensor& StepContext::state(const std::string& name, const Tensor& first) const {
-  Tensor& kept = environment_.states.try_emplace(name, first.detach().clone()).first->second;
+Tensor& MicroBatchContext::state(const std::string& name, const Tensor& first) const {
+  Tensor& kept = run_context_.states.try_emplace(name, first.detach().clone()).first->second;
   if (kept.device() != first.device()) kept = kept.to(first.device());  // it was loaded from a checkpoint
   return kept;
 }
 
-void StepContext::enter(WeighContext weigh_context) {
+void MicroBatchContext::enter(WeighContext weigh_context) {
   weigh_context_ = std::move(weigh_context);
   given_.clear();
   given_.add("valid()", weigh_context_.valid);
@@ -162,14 +163,14 @@ void StepContext::enter(WeighContext weigh_context) {
   for (const auto& [name, tensor] : leaves_) given_.add("value head " + name, tensor);
 }
 
-void StepContext::leave() const {
+void MicroBatchContext::leave() const {
   if (const std::string changed = given_.changed(); !changed.empty())
     throw Error(ExitStatus::plugin,
                 "it wrote into " + changed + ", which the host goes on using; change a clone() of it");
-  for (const auto& [name, kept] : environment_.states) check_holds_values(kept, "state " + printable(name));
+  for (const auto& [name, kept] : run_context_.states) check_holds_values(kept, "state " + printable(name));
 }
 
-void StepContext::check_holds_values(const Tensor& tensor, const std::string& what) const {
+void MicroBatchContext::check_holds_values(const Tensor& tensor, const std::string& what) const {
   const auto refuse = [&](const std::string& found) {
     throw Error(ExitStatus::plugin, what + " is " + found + "; wanted a dense tensor on the CPU or on " +
                                         micro_.batch.tokens.device().str() + ", the batch's device");
@@ -179,7 +180,7 @@ void StepContext::check_holds_values(const Tensor& tensor, const std::string& wh
   if (tensor.layout() != at::kStrided) refuse("sparse");
 }
 
-void StepContext::metric(const std::string& name, const Tensor& sum, const Tensor& count) const {
+void MicroBatchContext::metric(const std::string& name, const Tensor& sum, const Tensor& count) const {
   if (!is_metric_name(name))  // not an Error: the boundary adds the plugin's name
     throw std::invalid_argument("a metric cannot be named " + printable(name) +
                                 "; a name is up to 120 letters, digits, '_', '-', '.' and '/', as rho1/excess_mean");
@@ -187,9 +188,9 @@ void StepContext::metric(const std::string& name, const Tensor& sum, const Tenso
   check_holds_values(count, "the count of metric " + name);
   // Only TokenSteps see a part of the positions: all others are the same on every rank of a sequence group.
   if (weigh_context_.when == When::token)
-    scope_.totals.add_plugin_metric(name, sum, count);
+    step_state_.totals.add_plugin_metric(name, sum, count);
   else
-    scope_.totals.add_plugin_metric_once(name, sum, count);
+    step_state_.totals.add_plugin_metric_once(name, sum, count);
 }
 
 }  // namespace wmtp

@@ -1,4 +1,4 @@
-#include "model/torch/split_attention.hpp"
+#include "model/torch/ulysses_attention.hpp"
 
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -24,8 +24,8 @@ struct AllToAll : Function<AllToAll> {
 
 }  // namespace
 
-Tensor split_attention(const Tensor& query, const Tensor& key, const Tensor& value, int64_t window,
-                       const Documents& documents, const RankExchange& split) {
+Tensor ulysses_attention(const Tensor& query, const Tensor& key, const Tensor& value, int64_t window,
+                         const Documents& documents, const RankExchange& split) {
   const int64_t Q = split.ranks();
   const auto parts_by_heads = [Q](const Tensor& x) {  // [B,S/Q,n,D] -> [Q,B,S/Q,n/Q,D]
     return x.unflatten(2, {Q, x.size(2) / Q}).permute({2, 0, 1, 3, 4});

@@ -19,7 +19,7 @@
 
 namespace wmtp {
 
-enum class SavePoint {
+enum class CrashPoint {
   copied,
   draft_made,
   half_a_file,
@@ -35,9 +35,9 @@ enum class SavePoint {
 };
 
 /// [any thread] Does nothing unless a test selected this point.
-void reached(SavePoint point);
+void crash_here(CrashPoint point);
 
 /// Error(usage) with all names if the variable names an unknown point. [before the first save]
-void check_save_points();
+void check_crash_points();
 
 }  // namespace wmtp

@@ -1,7 +1,7 @@
-// StateFile: the optimizer's state of this rank (moments, moving average, in 16 bits also masters) on a disk, in a
-// temporary file (io/reserved_file.hpp) in place of memory. In memory are three buffers of a block each: while one is
-// used, a thread reads the next block, and another one writes the block before. The values are those that memory would
-// keep, bit for bit.
+// OptimizerStateFile: the optimizer's state of this rank (moments, moving average, in 16 bits also masters) on a disk,
+// in a temporary file (io/reserved_file.hpp) in place of memory. In memory are three buffers of a block each: while one
+// is used, a thread reads the next block, and another one writes the block before. The values are those that memory
+// would keep, bit for bit.
 //
 // On meta tensors there are the buffers and no file, whose bytes are counted (memory/meta_device.hpp).
 #pragma once
@@ -27,13 +27,13 @@ enum class BlockAccess {
   replace  ///< they are zeros before the visit
 };
 
-struct StateFileOptions {
+struct OptimizerStateFileOptions {
   std::filesystem::path folder;
   int64_t block = int64_t{1} << 21;  ///< elements of a shard; a multiple of 64, so that kernels see whole vectors
 };
 
 /// Where training computes, and whether blocks are changed there or in host memory.
-struct StateFileDevice {
+struct OptimizerStateFileDevice {
   at::Device device;
   bool changes_blocks = true;
 };
@@ -49,10 +49,11 @@ struct VisitedShard {
   int numbers;
 };
 
-class StateFile {
+class OptimizerStateFile {
  public:
   /// All numbers are zeros at first. Error(storage) if the file cannot be created with its whole size.
-  StateFile(const StateFileOptions& options, const std::vector<KeptShard>& shards, const StateFileDevice& device);
+  OptimizerStateFile(const OptimizerStateFileOptions& options, const std::vector<KeptShard>& shards,
+                     const OptimizerStateFileDevice& device);
 
   /// `kept`: a flat tensor for each number of elements [begin, end) of a shard.
   using Visit = std::function<void(size_t shard, int64_t begin, int64_t end, const std::vector<at::Tensor>& kept)>;
@@ -76,7 +77,7 @@ class StateFile {
   void change_on_device(const Block& block, const at::Tensor& buffer, const Visit& call) const;
 
   std::mutex visiting_;
-  StateFileDevice device_;
+  OptimizerStateFileDevice device_;
   std::vector<std::vector<Block>> blocks_;  ///< by shard
   std::unique_ptr<ReservedFile> file_;      ///< null: on meta tensors
   std::array<at::Tensor, 3> buffers_;

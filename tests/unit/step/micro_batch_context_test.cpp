@@ -1,4 +1,4 @@
-#include "step/step_context.hpp"
+#include "step/micro_batch_context.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,9 +13,9 @@ namespace {
 
 constexpr int64_t num_sequences = 2, positions = 6, num_heads = 3;
 
-class StepContextTest : public testing::Test {
+class MicroBatchContextTest : public testing::Test {
  protected:
-  StepContextTest() : windows_(random_windows(1, positions, 50)) {}
+  MicroBatchContextTest() : windows_(random_windows(1, positions, 50)) {}
   MicroBatch micro_of(const std::vector<int64_t>& at_positions) const {
     BatchRequest request;
     request.heads = num_heads;
@@ -23,8 +23,8 @@ class StepContextTest : public testing::Test {
                                        num_sequences, positions, request);
     return source->fetch(at_positions, 0, 1);
   }
-  StepContext step_with(const MicroBatch& micro, std::map<std::string, Tensor> frozen = {}, int64_t number = 1) {
-    return {environment_, {number, counts_, totals_}, micro, std::move(frozen)};
+  MicroBatchContext step_with(const MicroBatch& micro, std::map<std::string, Tensor> frozen = {}, int64_t number = 1) {
+    return {run_context_, {number, counts_, totals_}, micro, std::move(frozen)};
   }
   /// Loss at source position s of sequence b: 100 b + s.
   static Tensor reference() {
@@ -53,13 +53,13 @@ class StepContextTest : public testing::Test {
   std::map<std::string, Tensor> states_;
   StepTotals totals_;
   StepCounts counts_{{7, 7, 7}, 24, 20, 0};
-  StepEnvironment environment_{num_heads, 50, 42, /*total_steps=*/10, across_, states_};
+  RunContext run_context_{num_heads, 50, 42, /*total_steps=*/10, across_, states_};
   std::unique_ptr<TokenWindows> windows_;
 };
 
-TEST_F(StepContextTest, TheReferenceIsAlignedWithTheTargetOfEachHead) {
+TEST_F(MicroBatchContextTest, TheReferenceIsAlignedWithTheTargetOfEachHead) {
   const MicroBatch micro = micro_of({0, 1});
-  StepContext step = step_with(micro, {{"reference.loss", reference()}});
+  MicroBatchContext step = step_with(micro, {{"reference.loss", reference()}});
   for (int64_t head = 1; head <= num_heads; ++head) {
     step.enter(weigh_context(When::head, head, valid_sources(micro.targets, head)));
     EXPECT_TRUE(at::equal(step.signal(Signal::reference_loss), aligned(head))) << "head " << head;
@@ -67,11 +67,11 @@ TEST_F(StepContextTest, TheReferenceIsAlignedWithTheTargetOfEachHead) {
   }
 }
 
-TEST_F(StepContextTest, SignalsFollowTheOffsetsOfTheHeads) {
+TEST_F(MicroBatchContextTest, SignalsFollowTheOffsetsOfTheHeads) {
   MicroBatch micro = micro_of({0, 1});
   micro.offsets = {1, 3, 5};
   micro.signals["data.weight"] = reference();  // of the token at each position
-  StepContext step = step_with(micro, {{"reference.loss", reference()}});
+  MicroBatchContext step = step_with(micro, {{"reference.loss", reference()}});
   std::vector<Tensor> all;
   for (int64_t head = 1; head <= num_heads; ++head) {
     const int64_t offset = 2 * head - 1;
@@ -94,9 +94,9 @@ TEST_F(StepContextTest, SignalsFollowTheOffsetsOfTheHeads) {
   EXPECT_THROW(step.offset(4), std::out_of_range) << "a plugin may ask for a head that there is not";
 }
 
-TEST_F(StepContextTest, AWriteIntoATensorThatTheHostGoesOnUsingIsRefused) {
+TEST_F(MicroBatchContextTest, AWriteIntoATensorThatTheHostGoesOnUsingIsRefused) {
   const MicroBatch micro = micro_of({0, 1});
-  StepContext step = step_with(micro, {{"value.value", reference()}});
+  MicroBatchContext step = step_with(micro, {{"value.value", reference()}});
   const Tensor valid = valid_sources(micro.targets, 1), losses = at::ones_like(valid, at::kFloat);
   const auto found_after = [&](When when, const std::function<void()>& write) -> std::string {
     step.enter(weigh_context(when, 1, valid, losses));
@@ -120,18 +120,18 @@ TEST_F(StepContextTest, AWriteIntoATensorThatTheHostGoesOnUsingIsRefused) {
   EXPECT_EQ(found_after(When::token, [&] { step.valid().logical_not_(); }), "it wrote into valid()");
 }
 
-TEST_F(StepContextTest, TheReferenceOfAllHeadsIsStackedByHead) {
+TEST_F(MicroBatchContextTest, TheReferenceOfAllHeadsIsStackedByHead) {
   const MicroBatch micro = micro_of({0, 1});
-  StepContext step = step_with(micro, {{"reference.loss", reference()}});
+  MicroBatchContext step = step_with(micro, {{"reference.loss", reference()}});
   step.enter(weigh_context(When::before, 0, at::ones({num_sequences, positions, num_heads}, at::kBool)));
   const Tensor all = step.signal(Signal::reference_loss);
   ASSERT_EQ(all.sizes(), (at::IntArrayRef{num_sequences, positions, num_heads}));
   for (int64_t head = 1; head <= num_heads; ++head) EXPECT_TRUE(at::equal(all.select(2, head - 1), aligned(head)));
 }
 
-TEST_F(StepContextTest, AHeadIsComparedWithTheReferencesOwnHeadAtTheSameSource) {
+TEST_F(MicroBatchContextTest, AHeadIsComparedWithTheReferencesOwnHeadAtTheSameSource) {
   const MicroBatch micro = micro_of({0, 1});
-  StepContext step = step_with(micro, {{"reference.loss", of_heads()}});
+  MicroBatchContext step = step_with(micro, {{"reference.loss", of_heads()}});
   std::vector<Tensor> valid, wanted;
   for (int64_t head = 1; head <= num_heads; ++head) {
     valid.push_back(valid_sources(micro.targets, head));
@@ -149,10 +149,10 @@ TEST_F(StepContextTest, AHeadIsComparedWithTheReferencesOwnHeadAtTheSameSource) 
   EXPECT_TRUE(at::equal(step.signal(Signal::reference_loss), at::stack(wanted, -1)));
 }
 
-TEST_F(StepContextTest, ASignalOfTheDataIsAlignedWithTheTokenThatAHeadPredicts) {
+TEST_F(MicroBatchContextTest, ASignalOfTheDataIsAlignedWithTheTokenThatAHeadPredicts) {
   MicroBatch micro = micro_of({0, 1});
   micro.signals["data.weight"] = reference();  // of the token at each position
-  StepContext step = step_with(micro);
+  MicroBatchContext step = step_with(micro);
   const auto of_target = [](int64_t head) {
     return at::constant_pad_nd(reference().narrow(1, head, positions - head), {0, head});
   };
@@ -172,9 +172,9 @@ TEST_F(StepContextTest, ASignalOfTheDataIsAlignedWithTheTokenThatAHeadPredicts) 
   EXPECT_TRUE(at::equal(step.signal(Signal::data_weight), at::stack(wanted, -1)));
 }
 
-TEST_F(StepContextTest, TheReferenceOfAChunkCoversItsRows) {
+TEST_F(MicroBatchContextTest, TheReferenceOfAChunkCoversItsRows) {
   const MicroBatch micro = micro_of({0, 1});
-  StepContext step = step_with(micro, {{"reference.loss", reference()}});
+  MicroBatchContext step = step_with(micro, {{"reference.loss", reference()}});
   const int64_t head = 2;
   const Tensor rows = aligned(head).narrow(1, 0, positions - head).reshape({-1});
   WeighContext chunk = weigh_context(When::token, head, at::ones({3}, at::kBool));
@@ -184,9 +184,9 @@ TEST_F(StepContextTest, TheReferenceOfAChunkCoversItsRows) {
   EXPECT_TRUE(at::equal(step.signal(Signal::reference_loss), rows.narrow(0, 4, 3)));
 }
 
-TEST_F(StepContextTest, TheReferenceOfARankWithAPartOfThePositionsCoversItsRows) {
+TEST_F(MicroBatchContextTest, TheReferenceOfARankWithAPartOfThePositionsCoversItsRows) {
   const MicroBatch micro = micro_of({0, 1});
-  StepContext step = step_with(micro, {{"reference.loss", reference()}});
+  MicroBatchContext step = step_with(micro, {{"reference.loss", reference()}});
   const int64_t head = 2;
   WeighContext chunk = weigh_context(When::token, head, at::ones({2 * num_sequences}, at::kBool));
   chunk.sources = {1, 2};
@@ -194,17 +194,17 @@ TEST_F(StepContextTest, TheReferenceOfARankWithAPartOfThePositionsCoversItsRows)
   EXPECT_TRUE(at::equal(step.signal(Signal::reference_loss), aligned(head).narrow(1, 1, 2).flatten()));
 }
 
-TEST_F(StepContextTest, AHeadWithoutATargetHasAReferenceOfZeros) {
-  environment_.heads = positions + 1;
+TEST_F(MicroBatchContextTest, AHeadWithoutATargetHasAReferenceOfZeros) {
+  run_context_.heads = positions + 1;
   const MicroBatch micro = micro_of({0, 1});
-  StepContext step = step_with(micro, {{"reference.loss", reference()}});
+  MicroBatchContext step = step_with(micro, {{"reference.loss", reference()}});
   step.enter(weigh_context(When::head, positions + 1, at::zeros({num_sequences, positions}, at::kBool)));
   EXPECT_TRUE(at::equal(step.signal(Signal::reference_loss), at::zeros({num_sequences, positions})));
 }
 
-TEST_F(StepContextTest, AnUnavailableSignalIsRefusedByName) {
+TEST_F(MicroBatchContextTest, AnUnavailableSignalIsRefusedByName) {
   const MicroBatch micro = micro_of({0, 1});
-  StepContext step = step_with(micro);
+  MicroBatchContext step = step_with(micro);
   step.enter(weigh_context(When::before, 0, at::ones({num_sequences, positions, num_heads}, at::kBool)));
   const auto expect_refused = [](const std::string& name, const auto& read) {
     try {
@@ -222,10 +222,10 @@ TEST_F(StepContextTest, AnUnavailableSignalIsRefusedByName) {
   expect_refused("value.value", [&] { step.value(ValueSignal::frozen()); });
 }
 
-TEST_F(StepContextTest, UniformNumbersDoNotDependOnTheSplitOfTheBatch) {
+TEST_F(MicroBatchContextTest, UniformNumbersDoNotDependOnTheSplitOfTheBatch) {
   const auto draw = [&](const std::vector<int64_t>& at_positions) {
     const MicroBatch micro = micro_of(at_positions);
-    StepContext step = step_with(micro);
+    MicroBatchContext step = step_with(micro);
     step.enter(
         weigh_context(When::before, 0, at::ones({int64_t(at_positions.size()), positions, num_heads}, at::kBool)));
     return step.uniform(0);
@@ -236,9 +236,9 @@ TEST_F(StepContextTest, UniformNumbersDoNotDependOnTheSplitOfTheBatch) {
   EXPECT_TRUE(at::equal(draw({7, 4}), at::stack({whole[3], whole[0]})));
 }
 
-TEST_F(StepContextTest, UniformNumbersOfAHeadAreTheSameForOneHeadOrAll) {
+TEST_F(MicroBatchContextTest, UniformNumbersOfAHeadAreTheSameForOneHeadOrAll) {
   const MicroBatch micro = micro_of({0, 1});
-  StepContext step = step_with(micro);
+  MicroBatchContext step = step_with(micro);
   step.enter(weigh_context(When::all, 0, at::ones({num_sequences, positions, num_heads}, at::kBool)));
   const Tensor together = step.uniform(0);
   for (int64_t head = 1; head <= num_heads; ++head) {
@@ -247,14 +247,14 @@ TEST_F(StepContextTest, UniformNumbersOfAHeadAreTheSameForOneHeadOrAll) {
   }
 }
 
-TEST_F(StepContextTest, UniformNumbersDifferByStreamStepPositionAndHeadAndAreUniform) {
+TEST_F(MicroBatchContextTest, UniformNumbersDifferByStreamStepPositionAndHeadAndAreUniform) {
   std::vector<int64_t> many(400);
   for (size_t i = 0; i < many.size(); ++i) many[i] = int64_t(i);
   const MicroBatch micro = micro_of(many);
-  StepContext step = step_with(micro);
+  MicroBatchContext step = step_with(micro);
   step.enter(weigh_context(When::before, 0, at::ones({400, positions, num_heads}, at::kBool)));
   const Tensor first = step.uniform(0), other_stream = step.uniform(1);
-  StepContext next = step_with(micro, {}, 2);
+  MicroBatchContext next = step_with(micro, {}, 2);
   next.enter(weigh_context(When::before, 0, at::ones({400, positions, num_heads}, at::kBool)));
   const Tensor next_step = next.uniform(0);
   EXPECT_FALSE(at::equal(first, other_stream));
@@ -268,20 +268,20 @@ TEST_F(StepContextTest, UniformNumbersDifferByStreamStepPositionAndHeadAndAreUni
   EXPECT_LT(shared(first.select(2, 0), first.select(2, 1)), 0.01F);
 }
 
-TEST_F(StepContextTest, CollectivesAndRandomNumbersDoNotExistWithinTheLoss) {
+TEST_F(MicroBatchContextTest, CollectivesAndRandomNumbersDoNotExistWithinTheLoss) {
   static_assert(!std::is_base_of_v<WholeBatch, TokenStep>);
   static_assert(!std::is_base_of_v<TokenStep, ValueStep>, "a loss over value heads reads only values");
 }
 
-TEST_F(StepContextTest, AFrozenValueIsTheSameAtEveryMoment) {
+TEST_F(MicroBatchContextTest, AFrozenValueIsTheSameAtEveryMoment) {
   const MicroBatch micro = micro_of({0, 1});
   const Tensor values = at::randn({2, positions});
-  StepContext step = step_with(micro, {{"value.value", values}});
+  MicroBatchContext step = step_with(micro, {{"value.value", values}});
   step.enter(weigh_context(When::before, 0, micro.targets));
   EXPECT_TRUE(at::equal(step.value(ValueSignal::frozen()), values));
 }
 
-TEST_F(StepContextTest, StatePersistsAndStartsAsTheFirstValueGiven) {
+TEST_F(MicroBatchContextTest, StatePersistsAndStartsAsTheFirstValueGiven) {
   const MicroBatch micro = micro_of({0});
   const Tensor first = at::zeros({2});
   step_with(micro).state("mean", first).add_(1.5);
@@ -290,7 +290,7 @@ TEST_F(StepContextTest, StatePersistsAndStartsAsTheFirstValueGiven) {
   EXPECT_TRUE(at::equal(states_.at("mean"), at::full({2}, 1.5)));
 }
 
-TEST_F(StepContextTest, MetricsAddUpAsSumAndCount) {
+TEST_F(MicroBatchContextTest, MetricsAddUpAsSumAndCount) {
   const MicroBatch micro = micro_of({0});
   step_with(micro).metric("ratio", at::full({}, 3.0), at::full({}, 4.0));
   step_with(micro).metric("ratio", at::full({}, 1.0), at::full({}, 4.0));
@@ -298,10 +298,10 @@ TEST_F(StepContextTest, MetricsAddUpAsSumAndCount) {
   EXPECT_EQ(totals_.sum("plugin_sum/ratio") / totals_.sum("plugin_count/ratio"), 0.5);
 }
 
-TEST_F(StepContextTest, MetricNamesAreSafeInFilesAndPages) {
+TEST_F(MicroBatchContextTest, MetricNamesAreSafeInFilesAndPages) {
   const Tensor one = at::ones({});
   const MicroBatch micro = micro_of({0});
-  StepContext step = step_with(micro);
+  MicroBatchContext step = step_with(micro);
   for (const std::string name : {"a", "rho1/excess_mean", "A-b_c.9/d..e/f", "x.", ".x"})
     EXPECT_NO_THROW(step.metric(name, one, one)) << name;
   for (const std::string name :

@@ -1,5 +1,5 @@
-// MicroStep: forward and backward of a step's micro-batches. Each is a plain loop with the same order of collectives on
-// every rank:
+// StepRunner: forward and backward of a step's micro-batches. Each is a plain loop with the same order of collectives
+// on every rank:
 //
 //   forward    each trunk block: wait for its weights, start the next gather, run, keep the input (in host
 //              memory or a file if activations are offloaded) and, if it is not to be recomputed, the block's graph;
@@ -37,7 +37,7 @@
 
 namespace wmtp {
 
-struct MicroStepConfig {
+struct StepRunnerConfig {
   double activation_checkpointing = 0;  ///< share of the trained trunk blocks, counted from the first
   bool activation_offload = false;      ///< the inputs of those blocks wait outside this memory
   std::filesystem::path offload_path;   ///< CPU: folder of their file
@@ -46,9 +46,9 @@ struct MicroStepConfig {
   TokenLossConfig token_loss;
 };
 
-class MicroStep {
+class StepRunner {
  public:
-  MicroStep(ShardedModel& model, ActivePipeline& pipeline, Channels& channels, const MicroStepConfig& config);
+  StepRunner(ShardedModel& model, ActivePipeline& pipeline, Channels& channels, const StepRunnerConfig& config);
 
   /// Factor on all later gradients; losses are unaffected.
   void scale_gradients(double factor);
@@ -57,20 +57,20 @@ class MicroStep {
   /// forward runs K micro-batches ahead of backward, and at most K + 1 are in flight (1F1B, Narayanan et al. 2021,
   /// arXiv 2104.04473): with K = 1 and three of them, forward 0 and 1, backward 0, forward 2, backward 1 and 2. [all
   /// ranks of all sections, collective]
-  using OpenStep = std::function<std::unique_ptr<StepContext>(size_t)>;
+  using OpenStep = std::function<std::unique_ptr<MicroBatchContext>(size_t)>;
   void run(const std::vector<MicroBatch>& micros, const OpenStep& open);
 
   /// Unweighted losses and hits of each head, [B,S] by source, 0 without a target; no gradients. An objective adds its
   /// loss and metrics to the totals. Empty in sections without the heads. [all ranks, collective]
-  std::vector<Scores> evaluate(StepContext& step);
+  std::vector<Scores> evaluate(MicroBatchContext& step);
 
   /// Each head's losses and the weights that training would use, without gradients; calls the pipeline as in a step.
   /// Requires token heads; empty in sections without them. Call forget_weights() afterwards. [all ranks, collective]
-  std::vector<WeighedLosses> weigh(StepContext& step);
+  std::vector<WeighedLosses> weigh(MicroBatchContext& step);
 
   /// Sums [H], fp64, of each head's weights over this rank's targets, as run() will find them; calls the pipeline as in
   /// a step. Requires token heads; undefined in sections without them. [all ranks, collective]
-  at::Tensor weight_sums(StepContext& step);
+  at::Tensor weight_sums(MicroBatchContext& step);
 
   /// Error(plugin) with the position of faulty weights since forget_weights(), if there are any on this rank.
   void refuse_faulty_weights() const { token_loss_->refuse_faulty_weights(); }
@@ -86,13 +86,13 @@ class MicroStep {
 
   /// A micro-batch of which this section has run forward, and not yet backward.
   struct InFlight {
-    StepContext& step;
+    MicroBatchContext& step;
     Pass pass;
     OffloadedStack* offloaded;  ///< null: inputs stay in memory
     HeadInputs inputs = {};     ///< of the last section; else its output
     std::vector<KeptBlock> kept = {};
   };
-  InFlight begun(StepContext& step, size_t index) const;
+  InFlight begun(MicroBatchContext& step, size_t index) const;
   /// The section's output, undefined in the last one. `input`: undefined in the first section.
   at::Tensor forward(InFlight& micro, const at::Tensor& input);
   /// The gradient of the section's input, undefined if nothing before it trains. `d_output`: undefined in the last
@@ -108,13 +108,15 @@ class MicroStep {
                            std::vector<KeptBlock>* kept);
   at::Tensor backward_trunk(InFlight& micro, HeadInputs d_inputs, bool last);
   void backward_embedding(const Batch& batch, at::Tensor d_trunk, const HeadInputs& d_heads, bool last);
-  void run_heads(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass, bool last);
-  void run_parallel(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass, bool last);
-  void run_chained(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass, bool last);
+  void run_heads(MicroBatchContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass, bool last);
+  void run_parallel(MicroBatchContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass,
+                    bool last);
+  void run_chained(MicroBatchContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass,
+                   bool last);
   template <class Evaluate>
   void without_gradient(const MicroBatch& micro, const Pass& pass, Evaluate evaluate);
   template <class Take>
-  void weigh_heads(StepContext& step, const Pass& pass, Take take);
+  void weigh_heads(MicroBatchContext& step, const Pass& pass, Take take);
   std::function<at::Tensor(int64_t head)> heads_in_order(const HeadInputs& inputs, const Pass& pass) const;
   at::Tensor run_head(int64_t head, const at::Tensor& input, const at::Tensor& embedded, const Pass& pass) const;
   /// What the own losses of heads k to H send to a head's input, from what those of the later ones send to its output.
@@ -127,7 +129,7 @@ class MicroStep {
 
   ShardedModel& model_;
   ActivePipeline& pipeline_;
-  MicroStepConfig config_;
+  StepRunnerConfig config_;
   std::optional<TokenLoss> token_loss_;  ///< nullopt if the model has no token heads
   ValueLoss value_loss_;
   BackwardExtent backward_;

@@ -1,4 +1,4 @@
-#include "step/micro_step.hpp"
+#include "step/step_runner.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -25,14 +25,15 @@ Tensor differentiate(const Tensor& output, const Tensor& input, const Tensor& d_
 
 Tensor as_leaf(const Tensor& x) { return x.detach().requires_grad_(true); }
 
-void compare(const StepContext& step, const std::vector<Tensor>& gradients) {
+void compare(const MicroBatchContext& step, const std::vector<Tensor>& gradients) {
   const Phase phase("head_products");
   add_head_products(gradients, step.totals());
 }
 
 }  // namespace
 
-MicroStep::MicroStep(ShardedModel& model, ActivePipeline& pipeline, Channels& channels, const MicroStepConfig& config)
+StepRunner::StepRunner(ShardedModel& model, ActivePipeline& pipeline, Channels& channels,
+                       const StepRunnerConfig& config)
     : model_(model),
       pipeline_(pipeline),
       config_(config),
@@ -55,14 +56,14 @@ MicroStep::MicroStep(ShardedModel& model, ActivePipeline& pipeline, Channels& ch
     offloaded_.push_back(make_offloaded_stack(model_.compute().device(), config_.offload_path));
 }
 
-void MicroStep::scale_gradients(double factor) {
+void StepRunner::scale_gradients(double factor) {
   if (token_loss_) token_loss_->scale_gradients(factor);
   value_loss_.scale_gradients(factor);
 }
 
-void MicroStep::run(const std::vector<MicroBatch>& micros, const OpenStep& open) {
+void StepRunner::run(const std::vector<MicroBatch>& micros, const OpenStep& open) {
   const auto count = int64_t(micros.size()), ahead = model_.section().num_after();
-  std::deque<std::pair<std::unique_ptr<StepContext>, InFlight>> in_flight;
+  std::deque<std::pair<std::unique_ptr<MicroBatchContext>, InFlight>> in_flight;
   const auto shape_if = [&](bool is_received, int64_t index) {
     return is_received ? hidden_shape(micros[size_t(index)]) : std::vector<int64_t>();
   };
@@ -73,8 +74,8 @@ void MicroStep::run(const std::vector<MicroBatch>& micros, const OpenStep& open)
     if (k == count + ahead) break;  // that exchange passed on the last gradient
     Tensor output;
     if (has_forward) {
-      std::unique_ptr<StepContext> step = open(size_t(k));
-      StepContext& opened = *step;
+      std::unique_ptr<MicroBatchContext> step = open(size_t(k));
+      MicroBatchContext& opened = *step;
       in_flight.emplace_back(std::move(step), begun(opened, size_t(k)));
       output = forward(in_flight.back().second, input);
     }
@@ -89,30 +90,30 @@ void MicroStep::run(const std::vector<MicroBatch>& micros, const OpenStep& open)
   model_.sum_over_twins();
 }
 
-MicroStep::InFlight MicroStep::begun(StepContext& step, size_t index) const {
+StepRunner::InFlight StepRunner::begun(MicroBatchContext& step, size_t index) const {
   OffloadedStack* const offloaded = offloaded_.empty() ? nullptr : offloaded_[index % offloaded_.size()].get();
   return {step, model_.pass(true, config_.seed, step.number(), step.batch().sequence, step.micro_batch().documents),
           offloaded};
 }
 
-std::vector<int64_t> MicroStep::hidden_shape(const MicroBatch& micro) const {
+std::vector<int64_t> StepRunner::hidden_shape(const MicroBatch& micro) const {
   const Tensor& tokens = micro.batch.tokens;
   return {tokens.size(0), model_.split().local_positions(tokens.size(1)).count, model_.config().dim};
 }
 
-Tensor MicroStep::forward(InFlight& micro, const Tensor& input) {
+Tensor StepRunner::forward(InFlight& micro, const Tensor& input) {
   const MemoryScope scope(MemoryCategory::activations);
   const Phase phase("forward");
   micro.inputs = forward_trunk(micro.step.batch(), micro.pass, input, micro.offloaded, &micro.kept);
   return model_.section().is_last() ? Tensor() : std::move(micro.inputs.trunk);
 }
 
-Tensor MicroStep::backward(InFlight& micro, const Tensor& d_output, bool last) {
+Tensor StepRunner::backward(InFlight& micro, const Tensor& d_output, bool last) {
   const MemoryScope scope(MemoryCategory::activations);
   if (ShardUnit* adapter = model_.adapter_unit()) adapter->finish_gather();  // another micro-batch has released it
   HeadInputs d_inputs{d_output, {}, {}};
   if (model_.section().is_last()) {
-    StepContext& step = micro.step;
+    MicroBatchContext& step = micro.step;
     const HeadInputs& inputs = micro.inputs;
     std::optional<Phase> phase(std::in_place, "forward");
     d_inputs.trunk = at::zeros_like(inputs.trunk);
@@ -144,8 +145,8 @@ Tensor MicroStep::backward(InFlight& micro, const Tensor& d_output, bool last) {
   return d_input;
 }
 
-HeadInputs MicroStep::forward_trunk(const Batch& batch, const Pass& pass, const Tensor& input,
-                                    OffloadedStack* offloaded, std::vector<KeptBlock>* kept) {
+HeadInputs StepRunner::forward_trunk(const Batch& batch, const Pass& pass, const Tensor& input,
+                                     OffloadedStack* offloaded, std::vector<KeptBlock>* kept) {
   if (ShardUnit* adapter = model_.adapter_unit())
     adapter->finish_gather();  // gathered once, because every block uses it
   HeadInputs inputs;
@@ -172,13 +173,13 @@ HeadInputs MicroStep::forward_trunk(const Batch& batch, const Pass& pass, const 
   return inputs;
 }
 
-void MicroStep::add_to_embedded(int64_t head, const Tensor& d_embedded, HeadInputs& d_inputs) {
+void StepRunner::add_to_embedded(int64_t head, const Tensor& d_embedded, HeadInputs& d_inputs) {
   const int64_t own = d_embedded.size(1) - (head - 1);
   d_inputs.embedded.narrow(1, head - 1, own).add_(d_embedded.narrow(1, 0, own));
   d_inputs.next.narrow(1, 0, head - 1).add_(d_embedded.narrow(1, own, head - 1));
 }
 
-Tensor MicroStep::backward_trunk(InFlight& micro, HeadInputs d_inputs, bool last) {
+Tensor StepRunner::backward_trunk(InFlight& micro, HeadInputs d_inputs, bool last) {
   const Batch& batch = micro.step.batch();
   std::vector<KeptBlock> kept = std::move(micro.kept);
   OffloadedStack* const offloaded = micro.offloaded;
@@ -207,7 +208,7 @@ Tensor MicroStep::backward_trunk(InFlight& micro, HeadInputs d_inputs, bool last
 }
 
 /// `d_trunk`: of the embeddings that the first block reads, undefined if it is in another section.
-void MicroStep::backward_embedding(const Batch& batch, Tensor d_trunk, const HeadInputs& d_heads, bool last) {
+void StepRunner::backward_embedding(const Batch& batch, Tensor d_trunk, const HeadInputs& d_heads, bool last) {
   const WeightHandle embedding = model_.weight("tok_embeddings.weight");
   const auto add = [&](const Tensor& tokens, const Tensor& d_embedded) {
     add_embedded(embedding, model_.config().vocab_size, tokens, d_embedded, model_.vocabulary());
@@ -218,8 +219,8 @@ void MicroStep::backward_embedding(const Batch& batch, Tensor d_trunk, const Hea
   reductions_.start(model_.unit("tok_embeddings"), last);
 }
 
-void MicroStep::run_heads(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass,
-                          bool last) {
+void StepRunner::run_heads(MicroBatchContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass,
+                           bool last) {
   const Phase weights("weights");
   token_loss_->weigh_before_the_heads(step);
   const Gathered output(model_.unit("output"), head_unit(1));
@@ -232,8 +233,8 @@ void MicroStep::run_heads(StepContext& step, const HeadInputs& inputs, HeadInput
     reductions_.start(model_.unit("output"), last);
 }
 
-void MicroStep::run_parallel(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass,
-                             bool last) {
+void StepRunner::run_parallel(MicroBatchContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass,
+                              bool last) {
   std::vector<Tensor> compared(step.compares_heads() ? size_t(model_.num_heads()) : 0);
   for (int64_t k = 1; k <= model_.num_heads(); ++k) {
     const Phase phase("head_" + std::to_string(k));
@@ -260,8 +261,8 @@ void MicroStep::run_parallel(StepContext& step, const HeadInputs& inputs, HeadIn
 }
 
 /// The losses are computed in the order of the heads, which weightings with a state depend on.
-void MicroStep::run_chained(StepContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass,
-                            bool last) {
+void StepRunner::run_chained(MicroBatchContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass,
+                             bool last) {
   std::vector<Tensor> read{inputs.trunk};  // by each head
   std::vector<Tensor> d_hidden;  // by the heads' own losses; the last head's follows when it is differentiated
   const int64_t first = backward_.first_head();
@@ -312,8 +313,8 @@ void MicroStep::run_chained(StepContext& step, const HeadInputs& inputs, HeadInp
   if (step.compares_heads()) compare(step, compared);
 }
 
-std::vector<Tensor> MicroStep::own_gradients(const Tensor& hidden, const Tensor& d_hidden, const Tensor& output,
-                                             const std::vector<Tensor>& of_later, const Tensor& input) {
+std::vector<Tensor> StepRunner::own_gradients(const Tensor& hidden, const Tensor& d_hidden, const Tensor& output,
+                                              const std::vector<Tensor>& of_later, const Tensor& input) {
   const InputGradientsOnly only;
   const auto of_input = [&](const Tensor& from, const Tensor& d_from) {
     return torch::autograd::grad({from}, {input}, {d_from}, /*retain_graph=*/true)[0];
@@ -324,12 +325,12 @@ std::vector<Tensor> MicroStep::own_gradients(const Tensor& hidden, const Tensor&
 }
 
 /// A head's output, of which its block reads `input`.
-Tensor MicroStep::run_head(int64_t head, const Tensor& input, const Tensor& embedded, const Pass& pass) const {
+Tensor StepRunner::run_head(int64_t head, const Tensor& input, const Tensor& embedded, const Pass& pass) const {
   return model_.head_block(head).forward(input, model_.rotary(), pass, embedded);
 }
 
 /// Returns the normed hidden states of a head, without gradients. Call it for each head, in order.
-std::function<Tensor(int64_t)> MicroStep::heads_in_order(const HeadInputs& inputs, const Pass& pass) const {
+std::function<Tensor(int64_t)> StepRunner::heads_in_order(const HeadInputs& inputs, const Pass& pass) const {
   return [this, inputs, pass, read = inputs.trunk](int64_t head) mutable {
     ShardUnit *const unit = head_unit(head), *const next = head_unit(head + 1);
     const Gathered block(*unit, next == unit ? next : nullptr);
@@ -340,7 +341,7 @@ std::function<Tensor(int64_t)> MicroStep::heads_in_order(const HeadInputs& input
 }
 
 /// Null for a head that the model does not have.
-ShardUnit* MicroStep::head_unit(int64_t head) const {
+ShardUnit* StepRunner::head_unit(int64_t head) const {
   const bool has_head = head >= 1 && head <= model_.num_heads();
   return has_head ? &model_.unit(head_block_name(model_.config(), head)) : nullptr;
 }
@@ -348,7 +349,7 @@ ShardUnit* MicroStep::head_unit(int64_t head) const {
 /// Calls evaluate(inputs of the heads) with the final norm gathered, after a forward pass that keeps nothing; only in
 /// the section with the heads.
 template <class Evaluate>
-void MicroStep::without_gradient(const MicroBatch& micro, const Pass& pass, Evaluate evaluate) {
+void StepRunner::without_gradient(const MicroBatch& micro, const Pass& pass, Evaluate evaluate) {
   const MemoryScope scope(MemoryCategory::activations);
   const at::AutoGradMode grad(false);
   const Tensor input = before_.exchange({}, before_.exists() ? hidden_shape(micro) : std::vector<int64_t>());
@@ -362,7 +363,7 @@ void MicroStep::without_gradient(const MicroBatch& micro, const Pass& pass, Eval
   if (ShardUnit* adapter = model_.adapter_unit()) adapter->release();
 }
 
-std::vector<Scores> MicroStep::evaluate(StepContext& step) {
+std::vector<Scores> StepRunner::evaluate(MicroBatchContext& step) {
   std::vector<Scores> scores;
   const MicroBatch& micro = step.micro_batch();
   const Pass pass = model_.pass(false, config_.seed, 0, micro.batch.sequence, micro.documents);
@@ -379,7 +380,7 @@ std::vector<Scores> MicroStep::evaluate(StepContext& step) {
 
 /// Calls take(head, its hidden states) for each head, in order, with the pipeline's weights of the moments before.
 template <class Take>
-void MicroStep::weigh_heads(StepContext& step, const Pass& pass, Take take) {
+void StepRunner::weigh_heads(MicroBatchContext& step, const Pass& pass, Take take) {
   without_gradient(step.micro_batch(), pass, [&](const HeadInputs& inputs) {
     if (!model_.value_heads().empty()) value_loss_.evaluate(step, inputs.trunk, pass);
     const Gathered output(model_.unit("output"));
@@ -390,7 +391,7 @@ void MicroStep::weigh_heads(StepContext& step, const Pass& pass, Take take) {
   });
 }
 
-std::vector<WeighedLosses> MicroStep::weigh(StepContext& step) {
+std::vector<WeighedLosses> StepRunner::weigh(MicroBatchContext& step) {
   std::vector<WeighedLosses> heads;
   const MicroBatch& micro = step.micro_batch();
   weigh_heads(step, model_.pass(false, config_.seed, 0, micro.batch.sequence, micro.documents),
@@ -398,7 +399,7 @@ std::vector<WeighedLosses> MicroStep::weigh(StepContext& step) {
   return heads;
 }
 
-Tensor MicroStep::weight_sums(StepContext& step) {
+Tensor StepRunner::weight_sums(MicroBatchContext& step) {
   std::vector<Tensor> sums;
   const MicroBatch& micro = step.micro_batch();
   if (pipeline_.needs.when == When::before && pipeline_.needs.heads.empty()) {

@@ -1,4 +1,4 @@
-#include "optimizer/torch/state_file.hpp"
+#include "optimizer/torch/optimizer_state_file.hpp"
 
 #include <gtest/gtest.h>
 
@@ -17,10 +17,11 @@ constexpr int64_t block = 2048;
 const std::vector<int64_t> shards{5 * block + 64, 64, 2 * block};  // the first one is no multiple of a block
 const std::vector<VisitedShard> all{{0, 3}, {1, 3}, {2, 3}};
 
-std::unique_ptr<StateFile> small_file(const TestFolder& folder, int kept = 3) {
+std::unique_ptr<OptimizerStateFile> small_file(const TestFolder& folder, int kept = 3) {
   std::vector<KeptShard> all_shards;
   for (const int64_t elements : shards) all_shards.push_back({elements, kept});
-  return std::make_unique<StateFile>(StateFileOptions{folder.path(), block}, all_shards, StateFileDevice{at::kCPU});
+  return std::make_unique<OptimizerStateFile>(OptimizerStateFileOptions{folder.path(), block}, all_shards,
+                                              OptimizerStateFileDevice{at::kCPU});
 }
 
 /// Different for each shard, kept number and element.
@@ -28,7 +29,7 @@ Tensor value_of(size_t shard, size_t kept, int64_t begin, int64_t end) {
   return at::arange(begin, end, at::kFloat) * 8 + float(shard * 4 + kept) * 100'000;
 }
 
-TEST(StateFile, KeepsBlocksOfEverySize) {
+TEST(OptimizerStateFile, KeepsBlocksOfEverySize) {
   const TestFolder folder;
   for (const int kept : {1, 2, 3}) {
     const auto file = small_file(folder, kept);
@@ -53,7 +54,7 @@ TEST(StateFile, KeepsBlocksOfEverySize) {
   }
 }
 
-TEST(StateFile, VisitsAndChangesOnlyTheShardsThatAreNamed) {
+TEST(OptimizerStateFile, VisitsAndChangesOnlyTheShardsThatAreNamed) {
   const TestFolder folder;
   const auto file = small_file(folder, 1);
   const auto sum_of = [&](const std::vector<VisitedShard>& wanted) {
@@ -73,9 +74,9 @@ TEST(StateFile, VisitsAndChangesOnlyTheShardsThatAreNamed) {
   EXPECT_EQ(sum_of(all), 0);
 }
 
-TEST(StateFile, VisitsAndChangesOnlyTheFirstNumbersThatAreAskedFor) {
+TEST(OptimizerStateFile, VisitsAndChangesOnlyTheFirstNumbersThatAreAskedFor) {
   const TestFolder folder;
-  StateFile file({folder.path(), block}, {{3 * block, 3}, {block, 0}, {block, 1}}, {at::kCPU});
+  OptimizerStateFile file({folder.path(), block}, {{3 * block, 3}, {block, 0}, {block, 1}}, {at::kCPU});
   const std::vector<VisitedShard> everything{{0, 3}, {1, 3}, {2, 3}};
   const auto fill = [&](const std::vector<VisitedShard>& wanted, BlockAccess access, float value) {
     std::vector<size_t> found(3);
@@ -96,7 +97,7 @@ TEST(StateFile, VisitsAndChangesOnlyTheFirstNumbersThatAreAskedFor) {
   });
 }
 
-TEST(StateFile, AVisitWaitsForThatOfAnotherThread) {
+TEST(OptimizerStateFile, AVisitWaitsForThatOfAnotherThread) {
   const TestFolder folder;
   const auto file = small_file(folder);
   const auto count = [&](int times) {
@@ -113,7 +114,7 @@ TEST(StateFile, AVisitWaitsForThatOfAnotherThread) {
   });
 }
 
-TEST(StateFile, HoldsThreeBlocksInMemory) {
+TEST(OptimizerStateFile, HoldsThreeBlocksInMemory) {
   install_allocator();
   const TestFolder folder;
   const auto live = [] { return memory_usage().live[int(MemoryCategory::optimizer)]; };
@@ -123,7 +124,7 @@ TEST(StateFile, HoldsThreeBlocksInMemory) {
   EXPECT_EQ(live() - before, 3 * (3 * block * 4 + ReservedFile::alignment));
 }
 
-TEST(StateFile, AFailureOfTheDiskEndsTheVisitAndNamesTheFolder) {
+TEST(OptimizerStateFile, AFailureOfTheDiskEndsTheVisitAndNamesTheFolder) {
   const TestFolder folder;
   const auto file = small_file(folder);
   const auto visit = [&](BlockAccess access) {

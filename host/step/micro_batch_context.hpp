@@ -1,6 +1,6 @@
-// StepContext: the state of one micro-batch on its way through the model: its data, the signals of frozen models, and
-// the pipeline's results. One object per micro-batch, passed to every function that works on it, so that several can be
-// in flight. The steps that a plugin receives are views of it (step_views.hpp).
+// MicroBatchContext: the state of one micro-batch on its way through the model: its data, the signals of frozen models,
+// and the pipeline's results. It is passed to every function that works on the micro-batch, so that several can be in
+// flight. The steps that a plugin receives are views of it (step_views.hpp).
 #pragma once
 
 #include <functional>
@@ -31,7 +31,7 @@ struct WeighContext {
 class FrozenModel;
 
 /// Common to all micro-batches of a run.
-struct StepEnvironment {
+struct RunContext {
   int64_t heads = 1;
   int64_t vocab_size = 0;
   int64_t seed = 0;
@@ -42,7 +42,7 @@ struct StepEnvironment {
 };
 
 /// Common to the micro-batches of one optimizer step, or of one validation.
-struct StepScope {
+struct StepState {
   int64_t number = 0;  ///< optimizer step, from 1; 0 in a validation
   const StepCounts& counts;
   StepTotals& totals;
@@ -72,20 +72,20 @@ class GivenTensors {
   std::vector<Given> given_;
 };
 
-class StepContext {
+class MicroBatchContext {
  public:
   /// `frozen`: by name: "reference.loss" and "reference.entropy" of the next token [B,S], or of as many heads as the
   /// policy has [B,S,H]; "reference.hidden" [K,B,L,D]; "value.value" [B,S]. Everything passed by reference must outlive
   /// this object.
-  StepContext(const StepEnvironment& environment, const StepScope& scope, const MicroBatch& micro,
-              std::map<std::string, at::Tensor> frozen = {});
+  MicroBatchContext(const RunContext& run_context, const StepState& step_state, const MicroBatch& micro,
+                    std::map<std::string, at::Tensor> frozen = {});
 
   const MicroBatch& micro_batch() const { return micro_; }
-  const StepCounts& step_counts() const { return scope_.counts; }
-  StepTotals& totals() const { return scope_.totals; }
-  bool counts_selections() const { return scope_.counts_selections; }
-  bool compares_heads() const { return scope_.compares_heads; }
-  const at::Tensor& weight_sums() const { return scope_.weight_sums; }
+  const StepCounts& step_counts() const { return step_state_.counts; }
+  StepTotals& totals() const { return step_state_.totals; }
+  bool counts_selections() const { return step_state_.counts_selections; }
+  bool compares_heads() const { return step_state_.compares_heads; }
+  const at::Tensor& weight_sums() const { return step_state_.weight_sums; }
   /// The policy's value heads for this micro-batch: name -> [B,S] leaf.
   void set_values(std::map<std::string, at::Tensor> leaves) { leaves_ = std::move(leaves); }
   /// The weighting's result for all heads, at When::before and When::all.
@@ -96,7 +96,7 @@ class StepContext {
   const at::Tensor& head_1() const { return head_1_; }
   /// The likeliest token of each of head 1's targets, [B,S] by source, with which those of later heads are compared.
   void set_head_1_likeliest(at::Tensor tokens) { head_1_likeliest_ = std::move(tokens); }
-  FrozenModel& reference() const { return environment_.reference(); }
+  FrozenModel& reference() const { return run_context_.reference(); }
   /// The reference's, [K,B,L,D].
   const at::Tensor& reference_hidden() const { return known_.at("reference.hidden"); }
   /// Call before each call of the pipeline.
@@ -107,18 +107,18 @@ class StepContext {
 
   // Implement the plugin's steps; see wmtp/step.hpp.
   const Batch& batch() const { return micro_.batch; }
-  Collectives& collectives() const { return environment_.collectives; }
-  int64_t number() const { return scope_.number; }
-  int64_t total() const { return environment_.total_steps; }
+  Collectives& collectives() const { return run_context_.collectives; }
+  int64_t number() const { return step_state_.number; }
+  int64_t total() const { return run_context_.total_steps; }
   int64_t head() const { return weigh_context_.head; }
-  int64_t heads() const { return environment_.heads; }
+  int64_t heads() const { return run_context_.heads; }
   int64_t offset(int64_t head) const { return micro_.offset(head); }
-  int64_t vocab_size() const { return environment_.vocab_size; }
+  int64_t vocab_size() const { return run_context_.vocab_size; }
   When when() const { return weigh_context_.when; }
   const Tensor& valid() const { return weigh_context_.valid; }
   Tensor counts() const;
-  Tensor answers() const { return at::scalar_tensor(double(scope_.counts.answers), at::kDouble); }
-  Tensor pairs() const { return at::scalar_tensor(double(scope_.counts.pairs), at::kDouble); }
+  Tensor answers() const { return at::scalar_tensor(double(step_state_.counts.answers), at::kDouble); }
+  Tensor pairs() const { return at::scalar_tensor(double(step_state_.counts.pairs), at::kDouble); }
   /// Error(plugin) unless the plugin has declared it for this weigh_context.
   Tensor signal(Signal signal) const;
   Tensor value(const ValueSignal& value) const;
@@ -140,8 +140,8 @@ class StepContext {
   /// valid().
   Tensor align_to_context(const Tensor& signal) const;
 
-  const StepEnvironment& environment_;
-  const StepScope scope_;
+  const RunContext& run_context_;
+  const StepState step_state_;
   const MicroBatch& micro_;
   std::map<std::string, at::Tensor> known_;  ///< of frozen models, by source; of the data as if of the next token
   std::map<std::string, at::Tensor> leaves_;

@@ -9,11 +9,11 @@
 namespace wmtp {
 
 /// Handles handled_stop_signals() while this exists.
-class EarlyStop {
+class LauncherStopHandler {
  public:
-  EarlyStop();
-  ~EarlyStop();
-  EarlyStop(const EarlyStop&) = delete;
+  LauncherStopHandler();
+  ~LauncherStopHandler();
+  LauncherStopHandler(const LauncherStopHandler&) = delete;
 
  private:
   struct sigaction before_[stop_signals.size()];

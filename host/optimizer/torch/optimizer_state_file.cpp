@@ -1,4 +1,4 @@
-#include "optimizer/torch/state_file.hpp"
+#include "optimizer/torch/optimizer_state_file.hpp"
 
 #include <algorithm>
 #include <future>
@@ -31,8 +31,8 @@ void wait_for(std::future<void>& transfer) {
 
 }  // namespace
 
-StateFile::StateFile(const StateFileOptions& options, const std::vector<KeptShard>& shards,
-                     const StateFileDevice& device)
+OptimizerStateFile::OptimizerStateFile(const OptimizerStateFileOptions& options, const std::vector<KeptShard>& shards,
+                                       const OptimizerStateFileDevice& device)
     : device_(device) {
   int64_t bytes = 0, largest = 0;
   for (size_t shard = 0; shard < shards.size(); ++shard) {
@@ -53,18 +53,18 @@ StateFile::StateFile(const StateFileOptions& options, const std::vector<KeptShar
 }
 
 /// With the gaps after which the next tensor's numbers begin at a multiple of the alignment.
-int64_t StateFile::numbers_of(const Block& block) {
+int64_t OptimizerStateFile::numbers_of(const Block& block) {
   return block.numbers * round_up(block.end - block.begin, numbers_aligned);
 }
 
-std::vector<Tensor> StateFile::cut(const Block& block, const Tensor& numbers) {
+std::vector<Tensor> OptimizerStateFile::cut(const Block& block, const Tensor& numbers) {
   const int64_t size = block.end - block.begin;
   std::vector<Tensor> kept;
   for (int i = 0; i < block.numbers; ++i) kept.push_back(numbers.narrow(0, i * round_up(size, numbers_aligned), size));
   return kept;
 }
 
-void StateFile::read(const Block& block, const Tensor& buffer) const {
+void OptimizerStateFile::read(const Block& block, const Tensor& buffer) const {
   const int64_t bytes = number_bytes * numbers_of(block);
   if (file_)
     file_->read(block.place, buffer.mutable_data_ptr(), size_t(bytes));
@@ -72,7 +72,7 @@ void StateFile::read(const Block& block, const Tensor& buffer) const {
     offloaded_bytes().from_file += bytes;
 }
 
-void StateFile::write(const Block& block, const Tensor& buffer) const {
+void OptimizerStateFile::write(const Block& block, const Tensor& buffer) const {
   const int64_t bytes = number_bytes * numbers_of(block);
   if (file_)
     file_->write(block.place, buffer.const_data_ptr(), size_t(bytes));
@@ -80,7 +80,7 @@ void StateFile::write(const Block& block, const Tensor& buffer) const {
     offloaded_bytes().to_file += bytes;
 }
 
-void StateFile::change_on_device(const Block& block, const Tensor& buffer, const Visit& call) const {
+void OptimizerStateFile::change_on_device(const Block& block, const Tensor& buffer, const Visit& call) const {
   const MemoryScope scope(MemoryCategory::optimizer);
   Tensor numbers = buffer.narrow(0, 0, numbers_of(block));
   const Tensor there = copied_to_device(numbers, at::TensorOptions(at::kFloat).device(device_.device));
@@ -91,7 +91,7 @@ void StateFile::change_on_device(const Block& block, const Tensor& buffer, const
     numbers.copy_(there);  // waits for the device
 }
 
-void StateFile::visit(const std::vector<VisitedShard>& shards, BlockAccess access, const Visit& call) {
+void OptimizerStateFile::visit(const std::vector<VisitedShard>& shards, BlockAccess access, const Visit& call) {
   const std::lock_guard alone(visiting_);
   std::vector<Block> blocks;
   for (const auto& [shard, numbers] : shards)
@@ -105,7 +105,7 @@ void StateFile::visit(const std::vector<VisitedShard>& shards, BlockAccess acces
                       std::cref(buffers_[i % buffers_.size()]));
   };
   const auto start_reading = [&](size_t i) {
-    if (i < blocks.size() && access != BlockAccess::replace) reading = start(i, &StateFile::read);
+    if (i < blocks.size() && access != BlockAccess::replace) reading = start(i, &OptimizerStateFile::read);
   };
   start_reading(0);
   for (size_t i = 0; i < blocks.size(); ++i) {
@@ -118,7 +118,7 @@ void StateFile::visit(const std::vector<VisitedShard>& shards, BlockAccess acces
     else
       call(blocks[i].shard, blocks[i].begin, blocks[i].end, cut(blocks[i], buffer));
     wait_for(writing);
-    if (access != BlockAccess::read) writing = start(i, &StateFile::write);
+    if (access != BlockAccess::read) writing = start(i, &OptimizerStateFile::write);
   }
   wait_for(writing);
 }

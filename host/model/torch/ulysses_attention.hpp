@@ -14,7 +14,7 @@ namespace wmtp {
 
 /// causal_attention (model/torch/attention.hpp) of query [B,S/Q,H,D], key and value [B,S/Q,K,D] -> [B,S/Q,H*D], with
 /// `documents` [B,S]. Q divides H and K. [all Q ranks, collective, also in backward]
-at::Tensor split_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t window,
-                           const Documents& documents, const RankExchange& split);
+at::Tensor ulysses_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t window,
+                             const Documents& documents, const RankExchange& split);
 
 }  // namespace wmtp
