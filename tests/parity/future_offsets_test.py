@@ -3,9 +3,11 @@ ten steps: losses and final parameters, with what else depends on which token a 
 from dataclasses import replace
 
 import pytest
+from checkpoint import model_tensors
+from compare import assert_tensors_equal
 from equal_runs import expect_case_equal, expect_layouts_equal
 from reference import Recipe
-from start import POLICY, READER
+from start import POLICY, READER, changes_for, frozen_shape, write_frozen
 
 LEAPS = replace(POLICY, future_offsets=[1, 3, 5, 7])
 UNEVEN = replace(READER, layers=5, future_tokens=3, future_offsets=[1, 2, 6])
@@ -48,3 +50,19 @@ def test_what_depends_on_the_target_equals_pytorch(place, case):
                                     Recipe(pipeline="rho1", frozen=OWN)], ids=["plain", "distillation", "rho1"])
 def test_layouts_equal_pytorch(place, recipe):
     expect_layouts_equal(place, LEAPS, recipe, layouts=["no_shard", "sequence", "tensor", "sections"])
+
+
+def test_signals_cached_for_other_offsets_are_not_read(place):
+    """A file states no offsets: its heads are taken to be those of the policy."""
+    recipe = Recipe(pipeline="rho1", frozen=OWN, heads="own")
+    write_frozen(place.folder, shape=frozen_shape(recipe, POLICY.vocab_size))
+    changes = changes_for(LEAPS, recipe, ranks=1) | {"model__weights": None, "train__steps": 3}
+    place.tokens(windows=24)
+    known = {}
+    for offsets in ([1, 3, 5, 7], [1, 2, 3, 4], [1, 3, 5, 7]):
+        place.run(**changes | {"model__future_offsets": offsets})
+        losses, tensors = place.log.losses(), model_tensors(place.log.folder())
+        wanted = known.setdefault(str(offsets), (losses, tensors))
+        assert losses == wanted[0]
+        assert_tensors_equal(tensors, wanted[1])
+    assert len(list(place.folder.glob("runs/cache/signals/*"))) == 4, "training and validation of each"

@@ -104,15 +104,20 @@ def test_shares_and_overlaps_are_those_of_the_logged_losses(place):
         assert row["rank_correlation"] == pytest.approx(np.corrcoef(ranks(a), ranks(b))[0, 1], rel=1e-5)
 
 
-def test_a_run_weighed_by_itself_has_the_weights_of_its_log(place):
+@pytest.mark.parametrize("offsets", [[1, 2, 3, 4], [1, 3, 5, 7]])
+def test_a_run_weighed_by_itself_has_the_weights_of_its_log(place, offsets):
     """Two ranks: the threshold is over the batches of both."""
-    train(place, parallel__processes=2, train__batch_size=2, validation__batches=2, log__samples=2)
+    train(place, parallel__processes=2, train__batch_size=2, validation__batches=2, log__samples=2,
+          model__future_offsets=offsets)
     (place.folder / "own.toml").write_text('extends = "experiment.toml"\n')
     answer = json.loads(place.host("weigh", "trial", "--pipeline", "own.toml", "--json", "--show", 2).out)
     assert answer["sequences"] == SEQUENCES
     np.testing.assert_array_equal(weights_in(answer), logged(place, "weight"))
     found = np.array([np.nan if token["loss"] is None else token["loss"] for token in answer["tokens"]])
     np.testing.assert_allclose(found.reshape(-1, HEADS), logged(place, "loss"), rtol=1e-6)
+    by_sequence = np.isnan(found).reshape(2, -1, HEADS)
+    for head, offset in enumerate(offsets):
+        assert (by_sequence[:, :, head] == (np.arange(by_sequence.shape[1]) < offset)).all(), "no source before it"
 
 
 OF_RECORDS = {

@@ -8,8 +8,10 @@
 
 #include "base/error.hpp"
 #include "checkpoint/safetensors/safetensors.hpp"
+#include "huggingface/initial_weights.hpp"
 #include "huggingface/params_file.hpp"
 #include "job/identity.hpp"
+#include "job/input_checks.hpp"
 #include "model/model_tensors.hpp"
 #include "plugins/catalog.hpp"
 #include "support/temporary_folder.hpp"
@@ -159,6 +161,29 @@ TEST_F(FrozenShapeTest, ReadsOnlyHeadsThatPredictTheTokensOfThePolicys) {
               std::string::npos)
         << error.what();
   }
+}
+
+TEST_F(FrozenShapeTest, WarnsOfWeightsWhoseHeadsPredictOtherTokensThanThePolicys) {
+  SavedShape saved;
+  saved.model = experiment_.model;
+  const auto difference = [&](int64_t heads, const std::vector<int64_t>& offsets) {
+    saved.model.future_tokens = heads;
+    saved.model.future_offsets = offsets;
+    std::filesystem::remove(folder() / params_file_name);
+    std::ofstream(folder() / params_file_name) << params_text(saved);
+    return offsets_difference(folder(), experiment_.model);
+  };
+  write_weights(4);
+  experiment_.model.future_offsets = {1, 3, 5, 7};
+  EXPECT_EQ(difference(4, {1, 3, 5, 7}), "");
+  EXPECT_EQ(difference(1, {}), "") << "head 1 predicts the next token";
+  EXPECT_EQ(difference(3, {1, 3, 5}), "") << "the fourth is new";
+  EXPECT_EQ(difference(2, {}), "future_offsets is [1, 2] there and [1, 3] here");
+  EXPECT_EQ(difference(5, {1, 3, 5, 8, 9}), "future_offsets is [1, 3, 5, 8] there and [1, 3, 5, 7] here");
+  EXPECT_EQ(weight_warnings("model", folder(), experiment_.model),
+            std::vector<std::string>{"[model] weights " + folder().string() +
+                                     ": future_offsets is [1, 3, 5, 8] there and [1, 3, 5, 7] here"});
+  EXPECT_TRUE(weight_warnings("reference", folder(), experiment_.model).empty());
 }
 
 TEST_F(FrozenShapeTest, ReadsOneBlockAsAsManySharedHeadsAsTheShapeStates) {

@@ -45,14 +45,18 @@ TEST_F(SamplesTest, HaveARowPerTokenAndHeadWithALossForTargets) {
 }
 
 TEST_F(SamplesTest, HaveTheLossesOfValidation) {
-  TinyTraining tiny(experiment_, test::baseline(), rank_.channels, {.validation_sequences = 2});
-  tiny->step();
-  const auto metrics = tiny->validate();
-  for (int64_t head = 1; head <= 3; ++head) {
-    double sum = 0, count = 0;
-    for (const TokenSample& row : tiny->sample())
-      if (row.head == head && row.loss) sum += *row.loss, ++count;
-    EXPECT_NEAR(sum / count, metrics.at("valid/ce_head_" + std::to_string(head)), 1e-6);
+  for (const std::vector<int64_t>& offsets : {std::vector<int64_t>(), {1, 3, 7}}) {
+    experiment_.model.future_offsets = offsets;
+    TinyTraining tiny(experiment_, test::baseline(), rank_.channels, {.validation_sequences = 2});
+    tiny->step();
+    const auto metrics = tiny->validate();
+    for (int64_t head = 1; head <= 3; ++head) {
+      double sum = 0, count = 0;
+      for (const TokenSample& row : tiny->sample())
+        if (row.head == head && row.loss) sum += *row.loss, ++count;
+      EXPECT_NEAR(sum / count, metrics.at("valid/ce_head_" + std::to_string(head)), 1e-6);
+      EXPECT_EQ(count, 2 * double(S - future_offset(offsets, head)));
+    }
   }
 }
 
