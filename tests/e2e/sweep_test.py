@@ -210,7 +210,7 @@ class TestSeveralFilesOnOneLine:
 
     def test_say_which_losses_do_not_measure_the_same(self, place):
         files = self.write(place, pipeline={"plugin": "dft"})
-        assert ("train/loss is not comparable between all of these runs: the weights or the number of heads differ"
+        assert ("train/loss is not comparable between all of these runs: the weights or the heads differ"
                 in place.host("run", *files, timeout=120).out)
 
     def test_may_hold_sweeps(self, place):

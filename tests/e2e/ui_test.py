@@ -550,7 +550,7 @@ def test_the_first_view_is_of_head_1_and_marks_what_is_not_comparable(weighted, 
             == ["valid/ce_head_1", "train/loss", "perf/tokens_per_second"]
         heads = browser.ask("[...document.querySelectorAll('#run-table thead th')].map((h) => h.textContent.trim())")
         assert heads[7:11] == ["valid, head 1", "best, head 1", "valid loss ≠", "train loss ≠"]
-        why = "the weights or the number of heads differ; compare valid/ce_head_1"
+        why = "the weights or the heads differ; compare valid/ce_head_1"
         assert why in browser.ask("[...document.querySelectorAll('#run-table thead th')][9].title")
         assert remarks(browser, "valid/ce_head_1") == ""
         assert remarks(browser, "train/loss") == f"train/loss is not comparable between all of these runs: {why}"
@@ -563,7 +563,7 @@ def test_the_first_view_is_of_head_1_and_marks_what_is_not_comparable(weighted, 
 @with_browser
 def test_minus_refuses_what_compare_refuses(weighted, tmp_path, browse):
     compared = run_host("runs", "compare", 1, 2, 3, "--db", "wmtp.db", cwd=tmp_path).out
-    why = "the weights or the number of heads differ; compare valid/ce_head_1"
+    why = "the weights or the heads differ; compare valid/ce_head_1"
     assert f"no difference of valid/loss, valid/loss, lowest and train/loss: {why}" in compared \
         or f"no difference of valid/loss and train/loss: {why}" in compared, compared
     with Served(tmp_path) as served, browse(
