@@ -85,7 +85,7 @@ std::vector<HeadLoss> head_losses(const PerplexityRequest& request) try {
   ActivePipeline nothing;  // without a weighting
   std::map<std::string, at::Tensor> states;
   RankCollectives across(model.channels());
-  const RunContext environment{model.num_heads(), model.config().vocab_size, 0, 0, across, states};
+  const RunContext run_context{model.num_heads(), model.config().vocab_size, 0, 0, across, states};
   StepRunnerConfig config;
   config.token_loss.chunk_tokens = chunk_tokens(model.config().vocab_size, /*on_cuda=*/false);
   StepRunner step_runner(model.model(), nothing, model.channels(), config);
@@ -98,7 +98,7 @@ std::vector<HeadLoss> head_losses(const PerplexityRequest& request) try {
     const MicroBatch micro = micro_batch_of(window, ids, model.config());
     const StepCounts counts;
     StepTotals totals;
-    MicroBatchContext step(environment, {0, counts, totals}, micro);
+    MicroBatchContext step(run_context, {0, counts, totals}, micro);
     const std::vector<Scores> scores = step_runner.evaluate(step);
     for (size_t k = 0; k < heads.size(); ++k) {
       heads[k].tokens += micro.counts[k];

@@ -111,7 +111,7 @@ class Planner {
       MemberPlan& member = plan.members[i];
       if (member.seconds) continue;
       member.seconds = scaled(member.cost, members.jobs[i]);
-      member.seconds_are_scaled = true;
+      member.seconds_are_scaled = member.seconds.has_value();
     }
     for (StagePlan& stage : plan.stages) stage.seconds = scaled(stage.cost, members.jobs[study_.control]);
   }

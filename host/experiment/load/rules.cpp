@@ -387,7 +387,10 @@ class Rules : RuleChecker {
   }
 
   void device() {
-    if (e_.parallel.device == DeviceChoice::automatic || !bound_.all_valid({"parallel", "parallel.device"})) return;
+    if (e_.parallel.device == DeviceChoice::automatic ||
+        !bound_.all_valid({"parallel", "parallel.device", "parallel.cpu_offload", "parallel.offload_path",
+                           "parallel.activation_offload", "parallel.optimizer_offload"}))
+      return;
     for (const auto& [key, found, remedy] : device_misfits(e_.parallel, e_.parallel.device == DeviceChoice::cuda))
       refuse_key("parallel." + key, found, remedy);
   }

@@ -238,6 +238,8 @@ TEST_F(Load, OffloadsOnlyActivationsOfRecomputedBlocks) {
   expect_in_order(refused(all + "offload_path = \"here\"\n"), {"a.toml:17:1: offload_path applies only to"});
   expect_in_order(refused(all + "activation_offload = true\noffload_path = \"here\"\ndevice = \"cuda\"\n"),
                   {"a.toml:18:1: offload_path applies only to", "to the CPU"});
+  EXPECT_EQ(refused(all + "offload_path = \"here\"\ndevice = \"cuda\"\n").find("to the CPU"), std::string::npos)
+      << "one mistake is reported once";
 }
 
 TEST_F(Load, RefusesNondeterministicKernelsOnCpu) {
