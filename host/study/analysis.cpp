@@ -13,12 +13,15 @@ double deviation(const MeanAndError& of) { return of.error * std::sqrt(double(of
 
 using Values = std::vector<std::optional<double>>;  ///< by seed
 
-/// What each seed is compared at, by seed: the amount itself, or the least that a member's whole run took.
-std::vector<double> amounts(const Study& study, const StudyResults& results, const StudyBudget& budget) {
+/// What each seed is compared at, by seed: the amount itself, or the least that the whole run of a member under this
+/// condition took.
+std::vector<double> amounts(const Study& study, const StudyResults& results, const StudyBudget& budget,
+                            const std::string& condition) {
   std::vector<double> found(study.seeds.size(), budget.amount);
   if (budget.unit == BudgetUnit::end || budget.amount > 0) return found;
   std::ranges::fill(found, std::numeric_limits<double>::infinity());
   for (size_t i = 0; i < study.members.size(); ++i) {
+    if (study.members[i].condition != condition) continue;
     const auto runs = results_of(study, results, i);
     for (size_t k = 0; k < runs.size(); ++k)
       if (runs[k] && !runs[k]->diverged && !runs[k]->steps.empty())
@@ -41,9 +44,8 @@ class Analysis {
 
  private:
   void add(const std::string& metric, const StudyBudget& budget, std::vector<StudyRow>& rows) const {
-    const std::vector<double> at = amounts(study_, results_, budget);
-    const Values control = values(study_.control, metric, budget.unit, at);
     for (size_t i = 0; i < study_.members.size(); ++i) {
+      const std::vector<double> at = amounts(study_, results_, budget, study_.members[i].condition);
       StudyRow row;
       row.metric = metric;
       row.is_primary = metric == study_.metric;
@@ -51,7 +53,7 @@ class Analysis {
       row.member = i;
       const Values own = values(i, metric, budget.unit, at);
       describe(own, row);
-      if (i != study_.control) compare(own, control, row);
+      if (!study_.is_control(i)) compare(own, values(study_.members[i].control, metric, budget.unit, at), row);
       rows.push_back(row);
     }
   }
@@ -101,7 +103,7 @@ class Analysis {
     size_t next = 0;
     for (StudyRow& row : rows) {
       if (is_tested(row)) row.corrected_p = corrected[next++];
-      if (row.is_primary && row.member != study_.control) row.verdict = verdict(row);
+      if (row.is_primary && !study_.is_control(row.member)) row.verdict = verdict(row);
     }
   }
 
@@ -119,7 +121,7 @@ class Analysis {
 
 Study stopped_study(const Study& study, const StudyResults& results) {
   const auto is_open = [&](const StudyRow& row) {
-    return row.is_primary && row.member != study.control &&
+    return row.is_primary && !study.is_control(row.member) &&
            (row.missing > 0 || (row.verdict != StudyVerdict::better && row.verdict != StudyVerdict::worse));
   };
   for (const int64_t stop : study.stops) {

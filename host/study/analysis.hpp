@@ -1,4 +1,4 @@
-// What a study's results show: every member against the control, by every metric, at every budget.
+// What a study's results show: every member against its control, by every metric, at every budget.
 #pragma once
 
 #include <cstdint>

@@ -12,8 +12,20 @@ namespace wmtp {
 namespace {
 
 /// Okabe and Ito's, which people with any colour vision distinguish.
-constexpr std::array colours{"#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
-const char* colour_of(size_t member) { return colours[member % colours.size()]; }
+constexpr std::array colours{"#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442"};
+
+/// The titles of the members, each once.
+std::vector<std::string> titles_of(const Study& study) {
+  std::vector<std::string> titles;
+  for (const StudyMember& member : study.members)
+    if (std::ranges::find(titles, member.title) == titles.end()) titles.push_back(member.title);
+  return titles;
+}
+
+const char* colour_of(const Study& study, size_t member) {
+  const std::vector<std::string> titles = titles_of(study);
+  return colours[size_t(std::ranges::find(titles, study.members[member].title) - titles.begin()) % colours.size()];
+}
 
 struct Range {
   double low = std::numeric_limits<double>::infinity(), high = -std::numeric_limits<double>::infinity();
@@ -131,54 +143,70 @@ std::string path_of(const Panel& panel, const std::vector<Point>& points, double
   return path;
 }
 
-std::string curve_svg(const Panel& panel, std::vector<Point> points, size_t member, const std::string& clip) {
+std::string curve_svg(const Panel& panel, std::vector<Point> points, const std::string& colour,
+                      const std::string& clip) {
   if (points.empty()) return "";
   const std::string line = path_of(panel, points, &Point::mean), upper = path_of(panel, points, &Point::high);
   std::ranges::reverse(points);
   std::string lower = path_of(panel, points, &Point::low);
   lower[0] = 'L';
   const std::string attributes = std::string("clip-path=\"url(#") + clip + ")\"";
-  return "<path " + attributes + " d=\"" + upper + lower + "Z\" fill=\"" + colour_of(member) +
-         "\" fill-opacity=\"0.12\"/>\n<path " + attributes + " d=\"" + line + "\" fill=\"none\" stroke=\"" +
-         colour_of(member) + "\" stroke-width=\"1.6\"/>\n";
+  return "<path " + attributes + " d=\"" + upper + lower + "Z\" fill=\"" + colour +
+         "\" fill-opacity=\"0.12\"/>\n<path " + attributes + " d=\"" + line + "\" fill=\"none\" stroke=\"" + colour +
+         "\" stroke-width=\"1.6\"/>\n";
 }
 
 std::string legend(const Study& study, double left, double top) {
   std::string svg;
-  for (size_t i = 0; i < study.members.size(); ++i) {
+  const std::vector<std::string> titles = titles_of(study);
+  for (size_t i = 0; i < titles.size(); ++i) {
     const double y = top + 18 * double(i);
     svg += printed("<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"2\"/>\n", left,
-                   left + 22, y - 4, y - 4, colour_of(i)) +
-           Panel::label(left + 28, y, "start", study.members[i].name);
+                   left + 22, y - 4, y - 4, colours[i % colours.size()]) +
+           Panel::label(left + 28, y, "start", titles[i]);
   }
   return svg;
+}
+
+/// The members under a condition against this unit. `place`: left, top, width and height in pixels.
+std::string curves_panel(const Study& study, const StudyResults& results, const std::string& condition, BudgetUnit unit,
+                         const std::array<double, 4>& place, const std::string& clip) {
+  std::vector<std::pair<size_t, std::vector<Point>>> curves;
+  Range x{0, 0}, y;
+  for (size_t i = 0; i < study.members.size(); ++i) {
+    if (study.members[i].condition != condition) continue;
+    curves.emplace_back(i, curve(study, results, i, unit));
+    for (const Point& point : curves.back().second) {
+      x.include(point.x);
+      y.include(point.mean);
+    }
+  }
+  if (x.high == 0) x.high = 1;
+  const Panel panel(place[0], place[1], place[2], place[3], x, y.widened(0.08));
+  std::string svg = panel.clip(clip) + panel.x_axis(to_string(unit)) + panel.y_axis();
+  for (const auto& [member, points] : curves) svg += curve_svg(panel, points, colour_of(study, member), clip);
+  return svg + panel.frame();
 }
 
 }  // namespace
 
 std::string curves_svg(const Study& study, const StudyResults& results) {
-  constexpr double width = 300, height = 240, left = 60, top = 34, gap = 70;
+  constexpr double width = 300, height = 240, left = 60, top = 34, gap = 70, row_height = height + 60;
   constexpr std::array units{BudgetUnit::tokens, BudgetUnit::operations, BudgetUnit::seconds};
-  std::string svg = Panel::label(left, 20, "start", study.metric + ", mean over seeds with 95% intervals");
-  for (size_t k = 0; k < units.size(); ++k) {
-    std::vector<std::vector<Point>> curves;
-    Range x{0, 0}, y;
-    for (size_t i = 0; i < study.members.size(); ++i) {
-      curves.push_back(curve(study, results, i, units[k]));
-      for (const Point& point : curves.back()) {
-        x.include(point.x);
-        y.include(point.mean);
-      }
-    }
-    if (x.high == 0) x.high = 1;
-    const Panel panel(left + double(k) * (width + gap), top, width, height, x, y.widened(0.08));
-    const std::string clip = "panel" + std::to_string(k);
-    svg += panel.clip(clip) + panel.x_axis(to_string(units[k])) + panel.y_axis();
-    for (size_t i = 0; i < curves.size(); ++i) svg += curve_svg(panel, curves[i], i, clip);
-    svg += panel.frame();
+  std::string svg;
+  for (size_t row = 0; row < study.conditions.size(); ++row) {
+    const std::string& condition = study.conditions[row];
+    const double above = top + row_height * double(row);
+    svg += Panel::label(left, above - 14, "start",
+                        study.metric + (condition.empty() ? "" : ", " + condition) +
+                            (row == 0 ? ", mean over seeds with 95% intervals" : ""));
+    for (size_t k = 0; k < units.size(); ++k)
+      svg += curves_panel(study, results, condition, units[k], {left + double(k) * (width + gap), above, width, height},
+                          "panel" + std::to_string(row * units.size() + k));
   }
   const double right = left + double(units.size()) * (width + gap) - gap + 20;
-  return document(right + 180, top + height + 50, svg + legend(study, right, top + 14));
+  return document(right + 180, top + row_height * double(study.conditions.size()) - 10,
+                  svg + legend(study, right, top + 14));
 }
 
 std::string differences_svg(const Study& study, const StudyAnalysis& analysis) {
@@ -186,7 +214,7 @@ std::string differences_svg(const Study& study, const StudyAnalysis& analysis) {
   std::vector<const StudyRow*> rows;
   Range x{0, 0};
   for (const StudyRow& row : analysis.rows) {
-    if (!row.is_primary || row.member == study.control || row.difference.pairs == 0) continue;
+    if (!row.is_primary || study.is_control(row.member) || row.difference.pairs == 0) continue;
     rows.push_back(&row);
     const Interval interval = row.difference.interval.value_or(Interval(row.difference.mean, row.difference.mean));
     x.include(interval.first);
@@ -195,7 +223,7 @@ std::string differences_svg(const Study& study, const StudyAnalysis& analysis) {
   const double height = row_height * double(std::max<size_t>(rows.size(), 1));
   const Panel panel(left, top, width, height, x.widened(0.08), {0, 1});
   std::string svg = Panel::label(left, 20, "start",
-                                 study.metric + " less " + study.members[study.control].name + ", " +
+                                 study.metric + " less " + study.control_title() + ", " +
                                      (study.lower_is_better ? "lower" : "higher") + " is better; 95% intervals");
   svg += panel.x_axis("difference");
   svg += printed("<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#000\" stroke-dasharray=\"3 3\"/>\n",
@@ -207,9 +235,9 @@ std::string differences_svg(const Study& study, const StudyAnalysis& analysis) {
     if (row.difference.interval)
       svg += printed("<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"2\"/>\n",
                      panel.x(row.difference.interval->first), panel.x(row.difference.interval->second), y, y,
-                     colour_of(row.member));
+                     colour_of(study, row.member));
     svg += printed("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\"/>\n", panel.x(row.difference.mean), y,
-                   colour_of(row.member));
+                   colour_of(study, row.member));
     svg += Panel::label(left + width + 8, y + 4, "start", to_string(row.verdict));
   }
   return document(left + width + 150, top + height + 50, svg + panel.frame());

@@ -20,7 +20,6 @@ void add_changes(const std::vector<StudyChange>& more, int64_t seed, std::vector
 
 std::vector<StudyChange> changes_of(const Study& study, size_t member, int64_t seed) {
   std::vector<StudyChange> changes;
-  add_changes(study.changes, seed, changes);
   add_changes(study.members[member].changes, seed, changes);
   return changes;
 }
@@ -218,7 +217,6 @@ LoadedMembers load_members(const Study& study, const JobRequest& request, const 
       loaded.jobs.push_back(std::move(*job));
     if (member.tuned.empty()) continue;
     for (const int64_t of_tuning : study.tuning.seeds) {
-      add_changes(study.changes, of_tuning, changes);
       add_changes(member.changes, of_tuning, changes);
       add_changes(study.tuning.changes, of_tuning, changes);
     }
@@ -246,13 +244,16 @@ LoadedMembers load_members(const Study& study, const JobRequest& request, const 
 Json study_definition(const Study& study, const LoadedMembers& members) {
   Json budgets = Json::array(), of_members = Json::object();
   for (const StudyBudget& budget : study.budgets) budgets.push_back(title_of(budget));
-  const Json control = portable_values(members.jobs[study.control].experiment);
-  for (size_t i = 0; i < study.members.size(); ++i)
+  for (size_t i = 0; i < study.members.size(); ++i) {
+    const Json values = portable_values(members.jobs[i].experiment);
     of_members[study.members[i].name] =
-        i == study.control ? control : without(portable_values(members.jobs[i].experiment), control);
-  Json definition{
-      {"metric", study.metric}, {"better", study.lower_is_better ? "lower" : "higher"}, {"also", study.explored},
-      {"seeds", study.seeds},   {"control", study.members[study.control].name},         {"budgets", budgets}};
+        study.is_control(i) ? values
+                            : without(values, portable_values(members.jobs[study.members[i].control].experiment));
+  }
+  Json definition{{"metric", study.metric},           {"better", study.lower_is_better ? "lower" : "higher"},
+                  {"also", study.explored},           {"seeds", study.seeds},
+                  {"control", study.control_title()}, {"budgets", budgets}};
+  if (study.has_conditions()) definition["conditions"] = study.conditions;
   if (!study.stops.empty()) definition["stop_at"] = study.stops;
   if (!study.tuning.seeds.empty()) definition["tuning"] = tuning_definition(study);
   for (const StudyEvaluation& of : study.evaluations)

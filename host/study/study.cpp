@@ -27,6 +27,24 @@ ValueRule text_rule() {
   return rule;
 }
 
+struct Condition {
+  std::string name;
+  std::vector<StudyChange> changes;
+};
+
+/// A member as the file states it, for every condition, or for those that it names.
+struct GivenMember {
+  StudyMember member;
+  TomlPosition name_at;
+  std::vector<std::string> conditions;
+};
+
+std::string with_text(std::string text, std::string_view mark, const std::string& in_place) {
+  for (size_t at = 0; (at = text.find(mark, at)) != std::string::npos; at += in_place.size())
+    text.replace(at, mark.size(), in_place);
+  return text;
+}
+
 class Reader {
  public:
   Reader(const std::filesystem::path& file, Diagnostics& diagnostics) : file_(file), diagnostics_(diagnostics) {
@@ -50,8 +68,8 @@ class Reader {
   void table(const Entry& study) {
     const Node& node = study.value;
     known_keys(node, "study",
-               {"metric", "better", "also", "seeds", "stop_at", "pilot", "control", "set", "budgets", "members",
-                "tuning", "evaluations"});
+               {"metric", "better", "also", "seeds", "stop_at", "pilot", "control", "set", "budgets", "conditions",
+                "members", "tuning", "evaluations"});
     study_.metric = required_text(study, "metric", "the metric that decides, such as \"valid/loss\"");
     better(study);
     if (const Entry* const also = node.find("also")) {
@@ -63,8 +81,9 @@ class Reader {
     study_.seeds = seeds(study, "study", "seeds", true);
     study_.pilot_seeds = seeds(study, "study", "pilot", false);
     if (const Entry* const stops = node.find("stop_at")) read_stops(stops->value);
-    if (const Entry* const set = node.find("set")) study_.changes = changes_in(set->value, "[study.set]");
+    if (const Entry* const set = node.find("set")) common_ = changes_in(set->value, "[study.set]");
     if (const Entry* const budgets = node.find("budgets")) read_budgets(*budgets);
+    if (const Entry* const conditions = node.find("conditions")) read_conditions(*conditions);
     members(study);
     tuning(node);
     control(node);
@@ -241,26 +260,69 @@ class Reader {
     }
     for (const Node& item : list->value.items) {
       if (item.kind == Node::Kind::table)
-        study_.members.push_back(member(item));
+        given_.push_back(member(item));
       else
         diagnostics_.add(item.position, "members: wanted [[study.members]] tables");
     }
+    for (const Condition& condition : conditions_)
+      for (const GivenMember& given : given_)
+        if (given.conditions.empty() || std::ranges::find(given.conditions, condition.name) != given.conditions.end())
+          add_member(given, condition);
   }
 
-  StudyMember member(const Node& node) {
-    StudyMember member;
+  void add_member(const GivenMember& given, const Condition& condition) {
+    StudyMember member = given.member;
+    member.condition = condition.name;
+    member.name = member.title + (condition.name.empty() ? "" : ", " + condition.name);
+    member.changes = common_;
+    for (const auto* more : {&condition.changes, &given.member.changes})
+      member.changes.insert(member.changes.end(), more->begin(), more->end());
+    for (StudyChange& change : member.changes) change.text = with_text(change.text, "{condition}", condition.name);
+    if (!member.name.empty()) check_name(member, given.name_at);
+    study_.members.push_back(std::move(member));
+  }
+
+  void read_conditions(const Entry& list) {
+    if (list.value.kind != Node::Kind::list || list.value.items.empty()) {
+      diagnostics_.add(list.position, "conditions: wanted [[study.conditions]] tables, each with a name");
+      return;
+    }
+    conditions_.clear();
+    study_.conditions.clear();
+    for (const Node& item : list.value.items) {
+      const std::string name = text(item, "study.conditions", "name");
+      const bool is_plain = std::ranges::all_of(name, [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) || std::string_view(" %.+-_").find(c) != std::string::npos;
+      });
+      if (name.empty() || !is_plain)
+        diagnostics_.add(item.position,
+                         "[[study.conditions]]: wanted a name in letters, digits, spaces and any of % . + - _");
+      else if (std::ranges::find(study_.conditions, name) != study_.conditions.end())
+        diagnostics_.add(item.position, "[[study.conditions]]: found the name " + quote(name) + " twice");
+      Node rest = item;
+      std::erase_if(rest.entries, [](const Entry& entry) { return entry.key == "name"; });
+      conditions_.push_back({name, changes_in(rest, "[[study.conditions]]")});
+      study_.conditions.push_back(name);
+    }
+  }
+
+  GivenMember member(const Node& node) {
+    GivenMember given;
+    StudyMember& member = given.member;
     member.place = place(node.position);
-    member.name = text(node, "study.members", "name");
-    const Entry* const name = node.find("name");
-    if (!name) diagnostics_.add(node.position, "[[study.members]] lacks the key \"name\"");
-    if (name && !member.name.empty()) check_name(*name, member.name);
+    member.title = text(node, "study.members", "name");
+    if (const Entry* const name = node.find("name"))
+      given.name_at = name->value.position;
+    else
+      diagnostics_.add(node.position, "[[study.members]] lacks the key \"name\"");
+    if (const Entry* const only = node.find("conditions")) given.conditions = conditions_of_member(*only);
     const std::string file = text(node, "study.members", "experiment");
     if (!node.find("experiment"))
       diagnostics_.add(node.position, "[[study.members]] lacks the key \"experiment\": a file to train");
     member.experiment = file_.parent_path() / file;
     Node rest = node;
     std::erase_if(rest.entries, [](const Entry& entry) {
-      return entry.key == "name" || entry.key == "experiment" || entry.key == "tune";
+      return entry.key == "name" || entry.key == "experiment" || entry.key == "tune" || entry.key == "conditions";
     });
     member.changes = changes_in(rest, "[[study.members]]");
     if (const Entry* const tune = node.find("tune")) {
@@ -268,23 +330,35 @@ class Reader {
       make_paths_absolute(table, "", file_.parent_path());
       tuned_keys(table, "", member.tuned);
     }
-    return member;
+    return given;
   }
 
-  void check_name(const Entry& entry, const std::string& name) {
+  std::vector<std::string> conditions_of_member(const Entry& only) {
+    if (study_.conditions.front().empty()) {
+      diagnostics_.add(only.position, "[[study.members]] conditions: the study has no [[study.conditions]]");
+      return {};
+    }
+    ValueRule rule = text_rule();
+    rule.type = ValueType::texts;
+    rule.choices = study_.conditions;
+    const auto found = check_value(only.value, rule, "[[study.members]] conditions", diagnostics_);
+    return found ? std::get<std::vector<std::string>>(*found) : std::vector<std::string>();
+  }
+
+  void check_name(const StudyMember& member, TomlPosition at) {
+    const std::string& name = member.name;
     const bool is_plain = std::ranges::all_of(name, [](char c) { return uint8_t(c) >= ' ' && c != '|' && c != 0x7f; });
     const std::string run = study_.name + "-" + name_part(name);
     const size_t length = run.size() + std::string("tuning-").size();  // with what its other runs are for
     if (!is_plain || name_part(name).empty())
-      diagnostics_.add(entry.value.position, "[[study.members]] name: wanted a text in letters and digits, for tables");
+      diagnostics_.add(at, "[[study.members]] name: wanted a text in letters and digits, for tables");
     else if (length > longest_run_name)
-      diagnostics_.add(entry.value.position,
+      diagnostics_.add(at,
                        "[[study.members]] name: its runs would be named " + quote(run) +
                            ", and those of a tuning longer than " + std::to_string(longest_run_name) + " characters",
                        "choose a shorter name");
     else if (!run_names_.insert(run).second)
-      diagnostics_.add(entry.value.position,
-                       "[[study.members]] name: another member's runs are named " + quote(run) + ", too");
+      diagnostics_.add(at, "[[study.members]] name: another member's runs are named " + quote(run) + ", too");
   }
 
   void tuned_keys(const Node& table, const std::string& path, std::vector<TunedKey>& found) {
@@ -361,16 +435,27 @@ class Reader {
   }
 
   void control(const Node& study) {
-    const std::string name = text(study, "study", "control");
-    if (name.empty()) return;
+    if (given_.empty()) return;
     std::vector<std::string> names;
-    for (const StudyMember& member : study_.members) names.push_back(member.name);
+    for (const GivenMember& given : given_) names.push_back(given.member.title);
+    const std::string name = study.find("control") ? text(study, "study", "control") : names.front();
     const auto found = std::ranges::find(names, name);
-    if (found != names.end())
-      study_.control = size_t(found - names.begin());
-    else
+    if (found == names.end()) {
       diagnostics_.add(study.find("control")->value.position,
                        "[study] control: found " + quote(name) + ", wanted one of the members " + join_names(names));
+      return;
+    }
+    const GivenMember& control = given_[size_t(found - names.begin())];
+    if (!control.conditions.empty())
+      diagnostics_.add(study.find("members")->position, "the control " + quote(name) + " has \"conditions\"",
+                       "remove them: the other members are compared with it under each condition");
+    for (StudyMember& member : study_.members) {
+      const auto is_its_control = [&](const StudyMember& other) {
+        return other.title == name && other.condition == member.condition;
+      };
+      const auto at = std::ranges::find_if(study_.members, is_its_control);
+      if (at != study_.members.end()) member.control = size_t(at - study_.members.begin());
+    }
   }
 
   void evaluations(const Node& study) {
@@ -448,6 +533,9 @@ class Reader {
   std::filesystem::path file_;
   Diagnostics& diagnostics_;
   Study study_;
+  std::vector<StudyChange> common_;  ///< changes of all members
+  std::vector<Condition> conditions_{{}};
+  std::vector<GivenMember> given_;
   std::set<std::string> run_names_;
   bool has_range_ = false;
 };
@@ -469,11 +557,7 @@ std::vector<std::string> Study::metrics() const {
 }
 
 std::string with_seed(std::string text, int64_t seed) {
-  constexpr std::string_view mark = "{seed}";
-  const std::string number = std::to_string(seed);
-  for (size_t at = 0; (at = text.find(mark, at)) != std::string::npos; at += number.size())
-    text.replace(at, mark.size(), number);
-  return text;
+  return with_text(std::move(text), "{seed}", std::to_string(seed));
 }
 
 std::optional<EvaluationMetric> evaluation_metric(const std::string& metric) {

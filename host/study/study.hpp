@@ -21,6 +21,13 @@
 //   [study.evaluations.greedy]
 //   suite = "graphs/{seed}/test.jsonl"
 //   judge = "judge_paths.py"
+//
+// Under several conditions, such as shares of noise in the data, every member is trained under each of them, and compared
+// with the control under the same one. {condition} in a text stands for its name.
+//
+//   [[study.conditions]]
+//   name = "noise 50%"
+//   data.files = ["mixed-50.txt"]
 #pragma once
 
 #include <array>
@@ -48,11 +55,16 @@ struct TunedKey {
   double from = 0, to = 0;  ///< 0: no range
 };
 
+/// A member under one condition.
 struct StudyMember {
-  std::string name, place;
+  std::string name;       ///< "rho-1", or "rho-1, noise 50%"
+  std::string title;      ///< without the condition
+  std::string condition;  ///< "": the study has none
+  std::string place;
   std::filesystem::path experiment;
-  std::vector<StudyChange> changes;  ///< after those of all members
+  std::vector<StudyChange> changes;  ///< the study's, then the condition's, then its own
   std::vector<TunedKey> tuned;
+  size_t control = 0;  ///< the member that it is compared with: the study's control under the same condition
 };
 
 /// `end`: of each run.
@@ -94,9 +106,8 @@ struct Study {
   std::vector<int64_t> seeds, pilot_seeds;
   /// Numbers of seeds, rising, after which the study ends if every comparison is decided.
   std::vector<int64_t> stops;
-  std::vector<StudyChange> changes;  ///< of all members
-  std::vector<StudyMember> members;
-  size_t control = 0;                               ///< the member that the others are compared with
+  std::vector<std::string> conditions{""};          ///< names, in the order of the file
+  std::vector<StudyMember> members;                 ///< by condition, then in the order of the file
   std::vector<StudyBudget> budgets{StudyBudget()};  ///< the first is the end
   StudyTuning tuning;
   std::vector<StudyEvaluation> evaluations;
@@ -104,8 +115,12 @@ struct Study {
   std::vector<std::string> metrics() const;  ///< the primary one, then the explored ones
   /// Looks at the data: at the stops and at the end. Each decides at the level of 5% divided by their number.
   int64_t looks() const { return int64_t(stops.size()) + 1; }
-  /// How often members are compared with the control by the primary metric.
-  int64_t comparisons() const { return int64_t((members.size() - 1) * budgets.size()); }
+  bool has_conditions() const { return !conditions.front().empty(); }
+  bool is_control(size_t member) const { return members[member].control == member; }
+  /// "baseline": the same under every condition.
+  const std::string& control_title() const { return members[members.front().control].title; }
+  /// How often members are compared with their controls by the primary metric.
+  int64_t comparisons() const { return int64_t((members.size() - conditions.size()) * budgets.size()); }
 };
 
 /// The text with the seed in place of each {seed}.

@@ -53,7 +53,7 @@ class Planner {
           member.stages.push_back(stage.file);
           add_stage(stage, members.jobs[i], catalog, plan.stages);
         }
-      if (i != study_.control) add_smallest(i, member);
+      if (!study_.is_control(i)) add_smallest(i, member);
     }
     scale_seconds(plan, members, catalog);
     return plan;
@@ -113,7 +113,8 @@ class Planner {
       member.seconds = scaled(member.cost, members.jobs[i]);
       member.seconds_are_scaled = member.seconds.has_value();
     }
-    for (StagePlan& stage : plan.stages) stage.seconds = scaled(stage.cost, members.jobs[study_.control]);
+    for (StagePlan& stage : plan.stages)
+      stage.seconds = scaled(stage.cost, members.jobs[study_.members.front().control]);
   }
 
   /// Operations per second of a rank; 0: unknown.
@@ -142,8 +143,9 @@ class Planner {
   void add_smallest(size_t i, MemberPlan& member) const {
     std::vector<double> differences;
     for (const auto& [seed, run] : earlier_[i]) {
-      const auto control = earlier_[study_.control].find(seed);
-      if (control == earlier_[study_.control].end()) continue;
+      const RunBySeed& of_controls = earlier_[study_.members[i].control];
+      const auto control = of_controls.find(seed);
+      if (control == of_controls.end()) continue;
       const auto value = last_value(run, seed), of_control = last_value(control->second, seed);
       if (!value || !of_control) continue;
       member.paired_seeds.push_back(seed);
@@ -199,15 +201,17 @@ void print_differences(std::ostream& out, const Study& study, const StudyPlan& p
       {"member", "s.d. of differences", "of seeds in the log", "shown alone", "shown by Holm's first test"}, {}, false};
   for (size_t i = 0; i < plan.members.size(); ++i) {
     const MemberPlan& member = plan.members[i];
-    if (i == study.control) continue;
+    if (study.is_control(i)) continue;
     table.rows.push_back({study.members[i].name, rounded(member.deviation), int64_t(member.paired_seeds.size()),
                           rounded(member.smallest), rounded(member.first_smallest)});
   }
   out << "\nThe smallest difference in " << study.metric << " that " << counted(int64_t(study.seeds.size()), "seed")
       << " show (power 80%, two-sided at 5%, Student's t):\n";
   print_table(out, table, TableFormat::text);
-  const auto is_unknown = [&](const MemberPlan& one) { return !one.smallest && &one != &plan.members[study.control]; };
-  if (std::ranges::any_of(plan.members, is_unknown))
+  bool is_unknown = false;
+  for (size_t i = 0; i < plan.members.size(); ++i)
+    is_unknown = is_unknown || (!study.is_control(i) && !plan.members[i].smallest);
+  if (is_unknown)
     out << (study.seeds.size() < 2
                 ? "One seed shows no difference.\n"
                 : "The log lacks two seeds of both this member and the control: state other seeds in "

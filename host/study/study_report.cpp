@@ -43,7 +43,7 @@ std::string optional_text(const char* format, const std::optional<double>& value
 
 /// "worse; diverged in 1 of 3 seeds"
 std::string outcome(const Study& study, const StudyRow& row) {
-  std::string text = row.member == study.control ? "control" : to_string(row.verdict);
+  std::string text = study.is_control(row.member) ? "control" : to_string(row.verdict);
   const std::string of = " of " + counted(int64_t(study.seeds.size()), "seed");
   const auto add = [&](int64_t number, const char* what) {
     if (number > 0) text += (text.empty() ? "" : "; ") + (what + (" in " + std::to_string(number)) + of);
@@ -53,13 +53,15 @@ std::string outcome(const Study& study, const StudyRow& row) {
   return text;
 }
 
-void print_primary(std::ostream& out, const Study& study, const StudyAnalysis& analysis, const StudyBudget& budget) {
-  const std::string less = "less " + study.members[study.control].name;
+void print_primary(std::ostream& out, const Study& study, const StudyAnalysis& analysis, const StudyBudget& budget,
+                   const std::string& condition) {
+  const std::string less = "less " + study.control_title();
   std::vector<Cells> lines{{"member", study.metric, less, "bootstrap", "p", "Holm's p", "effect", "could show", ""}};
   for (const StudyRow& row : analysis.rows) {
-    if (!row.is_primary || row.budget != budget) continue;
-    Cells line{study.members[row.member].name, with_deviation(row)};
-    if (row.member == study.control)
+    const StudyMember& member = study.members[row.member];
+    if (!row.is_primary || row.budget != budget || member.condition != condition) continue;
+    Cells line{member.title, with_deviation(row)};
+    if (study.is_control(row.member))
       line.resize(8);
     else
       line.insert(line.end(), {difference_text(row.difference), interval_text(row.difference.bootstrap),
@@ -74,11 +76,11 @@ void print_primary(std::ostream& out, const Study& study, const StudyAnalysis& a
 void print_explored(std::ostream& out, const Study& study, const StudyAnalysis& analysis) {
   std::vector<Cells> lines{{"member"}};
   for (const StudyMember& member : study.members) lines.push_back({member.name});
-  const std::string less = "less " + study.members[study.control].name;
+  const std::string less = "less " + study.control_title();
   for (const StudyRow& row : analysis.rows) {
     if (row.is_primary || row.budget.unit != BudgetUnit::end) continue;
     if (row.member == 0) lines[0].insert(lines[0].end(), {row.metric, less});
-    const bool is_control = row.member == study.control;
+    const bool is_control = study.is_control(row.member);
     lines[1 + row.member].insert(lines[1 + row.member].end(),
                                  {with_deviation(row), is_control ? "" : difference_text(row.difference)});
   }
@@ -187,12 +189,14 @@ Json interval_json(const std::optional<Interval>& interval, bool high) {
 }  // namespace
 
 void print_markdown(std::ostream& out, const Study& study, const StudyResults& results, const StudyAnalysis& analysis) {
-  for (const StudyBudget& budget : study.budgets) {
-    out << study.metric << " (" << (study.lower_is_better ? "lower" : "higher") << " is better) at " << title_of(budget)
-        << ", " << shown_seeds(study.seeds) << ":\n\n";
-    print_primary(out, study, analysis, budget);
-    out << '\n';
-  }
+  for (const StudyBudget& budget : study.budgets)
+    for (const std::string& condition : study.conditions) {
+      out << study.metric << " (" << (study.lower_is_better ? "lower" : "higher") << " is better) at "
+          << title_of(budget) << ", " << (condition.empty() ? "" : condition + ", ") << shown_seeds(study.seeds)
+          << ":\n\n";
+      print_primary(out, study, analysis, budget, condition);
+      out << '\n';
+    }
   if (study.metrics().size() > 1) {
     out << "Explored, at the end:\n\n";
     print_explored(out, study, analysis);
@@ -213,7 +217,7 @@ Table analysis_table(const Study& study, const StudyAnalysis& analysis) {
               false};
   for (const StudyRow& row : analysis.rows) {
     const PairedDifference& d = row.difference;
-    const bool is_control = row.member == study.control, has_value = row.seeds > 0;
+    const bool is_control = study.is_control(row.member), has_value = row.seeds > 0;
     table.rows.push_back({study.members[row.member].name,
                           row.metric,
                           row.is_primary ? "primary" : "explored",

@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <sstream>
+#include <tuple>
 
 #include "study/figures.hpp"
 #include "study/study_report.hpp"
@@ -35,9 +36,9 @@ class StudyOfThreeSeeds : public testing::Test {
     study_.metric = "valid/loss";
     study_.seeds = {1, 2, 3};
     study_.members.resize(3);
-    study_.members[0].name = "plain";
-    study_.members[1].name = "good";
-    study_.members[2].name = "same";
+    study_.members[0].name = study_.members[0].title = "plain";
+    study_.members[1].name = study_.members[1].title = "good";
+    study_.members[2].name = study_.members[2].title = "same";
     const double noise[] = {0, 0.3, -0.2};
     for (const int64_t seed : study_.seeds) {
       const double level = 5 + noise[seed - 1], small = 0.001 * double(seed);
@@ -158,6 +159,46 @@ TEST_F(StudyOfThreeSeeds, IsDrawnWithoutResults) {
   results_.runs.clear();
   EXPECT_EQ(curves_svg(study_, results_).find("nan"), std::string::npos);
   EXPECT_EQ(differences_svg(study_, analyse(study_, results_)).find("nan"), std::string::npos);
+}
+
+TEST(StudyUnderConditions, ComparesEachMemberWithTheControlUnderTheSameCondition) {
+  Study study;
+  study.name = "noisy";
+  study.metric = "valid/loss";
+  study.seeds = {1, 2, 3};
+  study.conditions = {"0%", "50%"};
+  study.budgets.push_back({BudgetUnit::seconds, 0});
+  StudyResults results;
+  for (const auto& [name, condition, control, level, seconds] :
+       std::vector<std::tuple<std::string, std::string, size_t, double, double>>{
+           {"plain", "0%", 0, 3, 1}, {"good", "0%", 0, 3, 2}, {"plain", "50%", 2, 5, 4}, {"good", "50%", 2, 4, 8}}) {
+    StudyMember& member = study.members.emplace_back();
+    member.name = name + ", " + condition;
+    member.title = name;
+    member.condition = condition;
+    member.control = control;
+    for (const int64_t seed : study.seeds)
+      results.runs.push_back(made(member.name, seed, level + 0.01 * double(seed * (name == "good" ? 1 : -1)), seconds));
+  }
+  EXPECT_EQ(study.comparisons(), 4) << "one member under two conditions, at two budgets";
+  const std::vector<StudyRow> rows = analyse(study, results).rows;
+  ASSERT_EQ(rows.size(), 8u);
+  EXPECT_FALSE(rows[0].difference.pairs);
+  EXPECT_NEAR(rows[1].difference.mean, 0.04, 1e-12);
+  EXPECT_FALSE(rows[2].difference.pairs) << "the control under the second condition";
+  EXPECT_NEAR(rows[3].difference.mean, -0.96, 1e-12);
+  EXPECT_EQ(rows[3].verdict, StudyVerdict::better);
+  EXPECT_NEAR(rows[7].mean, 5.02, 1e-12) << "at the seconds of the shortest run under its own condition: step 10";
+
+  std::ostringstream text;
+  print_markdown(text, study, results, analyse(study, results));
+  const size_t first = text.str().find("at the end, 0%, seeds 1, 2 and 3:"),
+               second = text.str().find("at the end, 50%, seeds 1, 2 and 3:");
+  ASSERT_NE(first, std::string::npos);
+  ASSERT_GT(second, first);
+  EXPECT_NE(text.str().find("| good | 4.02 ± 0.01 | -0.96"), std::string::npos) << text.str();
+  EXPECT_NE(curves_svg(study, results).find("valid/loss, 50%"), std::string::npos);
+  EXPECT_NE(differences_svg(study, analyse(study, results)).find("good, 50%, the end"), std::string::npos);
 }
 
 }  // namespace

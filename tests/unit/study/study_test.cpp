@@ -44,7 +44,7 @@ TEST_F(StudyFile, StatesMembersSeedsAndWhatDecides) {
                            two_members);
   EXPECT_EQ(study.name, "trial");
   EXPECT_THAT(study.metrics(), ElementsAre("valid/loss", "valid/ce_head_1"));
-  EXPECT_EQ(study.control, 1u);
+  EXPECT_EQ(study.members[0].control, 1u);
   EXPECT_EQ(study.comparisons(), 3) << "one member, at the end and at two budgets";
   EXPECT_EQ(title_of(study.budgets[1]), "the seconds of the seed's shortest run");
   EXPECT_EQ(title_of(study.budgets[2]), "60 seconds");
@@ -119,6 +119,41 @@ TEST_F(StudyFile, TriesTheGridOrAsManyDrawsAsStated) {
     EXPECT_TRUE(rate >= 1e-4 && rate <= 1e-2) << rate;
   }
   EXPECT_NE(choices[0][0], choices[1][0]);
+}
+
+const std::string conditions =
+    "set.data.files = [\"{condition}/{seed}.txt\"]\n"
+    "[[study.conditions]]\nname = \"small\"\n[[study.conditions]]\nname = \"50% more\"\nmodel.dim = 48\n";
+
+TEST_F(StudyFile, TrainsEveryMemberUnderEachCondition) {
+  const Study study = read(head + conditions + two_members +
+                           "[[study.members]]\nname = \"once\"\nexperiment = \"a.toml\"\nmodel.dim = 64\n"
+                           "conditions = [\"50% more\"]\n");
+  std::vector<std::string> names;
+  for (const StudyMember& member : study.members) names.push_back(member.name);
+  EXPECT_THAT(names, ElementsAre("plain, small", "random 60%, small", "plain, 50% more", "random 60%, 50% more",
+                                 "once, 50% more"));
+  EXPECT_EQ(study.members[1].control, 0u);
+  EXPECT_EQ(study.members[4].control, 2u);
+  EXPECT_EQ(study.comparisons(), 3);
+  const auto runs = study_runs(study, std::vector<TunedChoice>(5));
+  EXPECT_THAT(runs[4].how.overrides,
+              ElementsAre("data.files=[\"" + (folder_ / "50% more/11.txt").string() + "\"]", "model.dim=48",
+                          "model.dim=64", "seed=11", "name=\"trial-once50more\""));
+}
+
+TEST_F(StudyFile, NamesMistakesOfConditions) {
+  expect_in_order(mistakes(head + with(conditions, "50% more", "small") + two_members),
+                  {"[[study.conditions]]: found the name \"small\" twice"});
+  expect_in_order(mistakes(head + with(conditions, "50% more", "a/b") + two_members),
+                  {"[[study.conditions]]: wanted a name in letters, digits, spaces"});
+  expect_in_order(mistakes(head + two_members + "conditions = [\"small\"]\n"),
+                  {"[[study.members]] conditions: the study has no [[study.conditions]]"});
+  expect_in_order(mistakes(head + conditions + two_members + "conditions = [\"smal\"]\n"),
+                  {"[[study.members]] conditions", "did you mean \"small\"?"});
+  expect_in_order(
+      mistakes(head + conditions + with(two_members, "\"a.toml\"\n", "\"a.toml\"\nconditions = [\"small\"]\n")),
+      {"the control \"plain\" has \"conditions\"", "remove them"});
 }
 
 const std::string evaluated =
