@@ -6,8 +6,8 @@
 Half of the library's clean modules (by a random choice, the same for all seeds) are the source of the reference's
 pieces (reference.jsonl) and of a text to train a tokenizer on (tokenizer.txt), a tenth of those of validation
 (valid.jsonl) and of a tuning's validation (tuning.jsonl), the rest of those to train on. For seed 11, the folder 11 has
-mixed-S.jsonl for each share S of noise: as many pieces for each S, in random order, clean ones with the weight 1 and
-noise with the weight 0; and clean-S.jsonl, the clean part of it. Noise is, in equal numbers:
+mixed-S%.jsonl for each share S of noise: as many pieces for each S, in random order, clean ones with the weight 1 and
+noise with the weight 0; and clean-S%.jsonl, the clean part of it. Noise is, in equal numbers:
 
     base64     of random bytes, a line
     shuffled   the words of clean pieces in random order
@@ -104,8 +104,8 @@ def main():
         folder.mkdir(exist_ok=True)
         for share in SHARES:
             records = mixed(share, clean, tables, headers, random.Random(f"{seed} {share}"))
-            write(folder / f"mixed-{share}.jsonl", records)
-            write(folder / f"clean-{share}.jsonl", [one for one in records if one["weight"] > 0])
+            write(folder / f"mixed-{share}%.jsonl", records)
+            write(folder / f"clean-{share}%.jsonl", [one for one in records if one["weight"] > 0])
 
 
 if __name__ == "__main__":

@@ -141,7 +141,7 @@ TEST_F(StudyOfThreeSeeds, IsReadBackFromItsJsonAlsoInParts) {
 }
 
 TEST_F(StudyOfThreeSeeds, IsDrawnWithAllMembersAndNothingThatBreaksXml) {
-  study_.members[1].name = "a < b & c";
+  study_.members[1].name = study_.members[1].title = "a < b & c";
   for (StudyResult& run : results_.runs)
     if (run.member == "good") run.member = study_.members[1].name;
   const std::string curves = curves_svg(study_, results_),
