@@ -22,7 +22,7 @@
 //   suite = "graphs/{seed}/test.jsonl"
 //   judge = "judge_paths.py"
 //
-// Under several conditions, such as shares of noise in the data, every member is trained under each of them, and compared
+// Under several conditions, such as shares of noise in the data, each member is trained under each of them and compared
 // with the control under the same one. {condition} in a text stands for its name.
 //
 //   [[study.conditions]]

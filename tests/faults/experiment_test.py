@@ -1,12 +1,8 @@
 """Experiments that are refused before any training: exit 2, with the position in the file and the correction."""
 import os
-import re
-import subprocess
 
 import pytest
 from experiment import experiment, line_of, to_toml
-from host import users_environment
-from paths import HOST
 
 
 def place_of(file, text, at):
@@ -121,30 +117,6 @@ def test_an_unknown_command_is_a_usage_error(place):
 def test_a_refused_experiment_leaves_no_log(place):
     place.refuse(2, train__batchsize=2)
     assert not (place.folder / "runs").exists()
-
-
-STATE_ON_A_DISK = {"parallel__optimizer_offload": "nvme", "parallel__processes": 2}
-
-
-def test_a_missing_folder_for_the_optimizers_state_is_refused_before_a_rank_starts(place):
-    for options in ([], ["--dry-run"]):
-        place.refuse(7, r"\[parallel\] offload_path: there is no folder \S+/none on this host", arguments=options,
-                     parallel__offload_path="none", **STATE_ON_A_DISK)
-    assert not (place.folder / "runs").exists()
-
-
-def test_a_disk_that_cannot_hold_the_optimizers_state_ends_the_run_before_a_step(place):
-    """A file system of its own, in a namespace of its own."""
-    (place.folder / "small").mkdir()
-    file = place.write(parallel__offload_path="small", **STATE_ON_A_DISK)
-    shell = f'mount -t tmpfs -o size=64k none small && exec "{HOST}" run "{file}"'
-    ended = subprocess.run(["unshare", "-rm", "sh", "-c", shell], cwd=place.folder, capture_output=True, text=True,
-                           timeout=60, env=users_environment())
-    if "unshare failed" in ended.stderr:
-        pytest.skip("no namespaces here")
-    assert ended.returncode == 7, ended.stderr
-    assert re.search(r"cannot reserve [\d.]+ [KM]iB .*of which [\d.]+ KiB are free, in \S+/small", ended.stderr), ended
-    assert place.log.newest()["status"] == "failed" and place.log.losses() == {}
 
 
 @pytest.mark.skipif(os.path.exists("/dev/nvidiactl"), reason="this machine has a CUDA device")
