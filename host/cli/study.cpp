@@ -30,7 +30,7 @@ struct Options {
   std::string file;
   int64_t jobs = 1;
   bool pilot = false;
-  std::vector<std::string> results;
+  std::vector<std::string> results, known;
   std::string output;
   bool json = false, csv = false;
 };
@@ -76,18 +76,23 @@ class LoadedStudy {
 
   StudyPlan plan() { return plan_of_study(study_, members_, request_, catalog_, texts_); }
 
-  /// Trains what the log lacks. Returns the exit code of the first run that failed; throws Interrupted.
+  /// Trains what neither `results` nor the log has. Returns the exit code of the first run that failed; throws
+  /// Interrupted.
   int train(int64_t jobs, StudyResults& results) {
     check_evaluations(study_, study_.seeds);
-    const std::vector<TunedChoice> choices = tune(jobs);
+    const std::vector<StudyResult> known = results.runs;
+    const std::vector<TunedChoice> choices = tune(jobs, known);
     std::vector<int64_t> looks = study_.stops;
     looks.push_back(int64_t(study_.seeds.size()));
     int code = 0;
     for (const int64_t look : looks) {
       Study so_far = study_;
       so_far.seeds.resize(size_t(look));
-      results.runs.clear();
-      code = train(study_runs(so_far, choices), choices, jobs, results.runs);
+      results.runs = known;
+      code = train(lacking(study_runs(so_far, choices), known), choices, jobs, results.runs);
+      std::ranges::stable_sort(results.runs, {}, [&](const StudyResult& one) {
+        return std::ranges::find(study_.seeds, one.seed) - study_.seeds.begin();
+      });
       if (stopped_study(study_, results).seeds.size() < study_.seeds.size()) break;
     }
     return code;
@@ -117,8 +122,18 @@ class LoadedStudy {
     return outcome;
   }
 
+  std::vector<StudyRun> lacking(std::vector<StudyRun> runs, const std::vector<StudyResult>& known) const {
+    std::erase_if(runs, [&](const StudyRun& run) {
+      return std::ranges::any_of(known, [&](const StudyResult& one) {
+        return one.seed == run.seed && one.member == study_.members[run.member].name;
+      });
+    });
+    return runs;
+  }
+
   int train(const std::vector<StudyRun>& runs, const std::vector<TunedChoice>& choices, int64_t jobs,
             std::vector<StudyResult>& results) {
+    if (runs.empty()) return 0;
     const SweepOutcome outcome = run(runs, jobs);
     if (operations_per_step_.empty())
       for (const Job& job : members_.jobs)
@@ -146,20 +161,26 @@ class LoadedStudy {
     return found;
   }
 
-  /// The best choice of every member with tuned keys. Error(data) if one has none.
-  std::vector<TunedChoice> tune(int64_t jobs) {
+  /// The best choice of every member with tuned keys, or the one that its known results have. Error(data) if one has
+  /// none.
+  std::vector<TunedChoice> tune(int64_t jobs, const std::vector<StudyResult>& known) {
     std::vector<TunedChoice> chosen(study_.members.size());
-    std::vector<StudyRun> runs;
+    for (const StudyResult& one : known)
+      for (size_t i = 0; i < chosen.size(); ++i)
+        if (one.member == study_.members[i].name) chosen[i] = one.choice;
+    const auto is_open = [&](size_t i) { return !study_.members[i].tuned.empty() && chosen[i].empty(); };
+    std::vector<size_t> open;
     for (size_t i = 0; i < chosen.size(); ++i)
-      if (!study_.members[i].tuned.empty())
-        std::ranges::move(tuning_runs(study_, i, tuned_choices(study_, i)), std::back_inserter(runs));
+      if (is_open(i)) open.push_back(i);
+    std::vector<StudyRun> runs;
+    for (const size_t i : open)
+      std::ranges::move(tuning_runs(study_, i, tuned_choices(study_, i)), std::back_inserter(runs));
     if (runs.empty()) return chosen;
     const SweepOutcome outcome = run(runs, jobs);
     if (outcome.exit_code != 0)
       throw Error(ExitStatus(outcome.exit_code), "a run of the tuning failed; the same command continues the study");
     size_t next = 0;
-    for (size_t i = 0; i < chosen.size(); ++i) {
-      if (study_.members[i].tuned.empty()) continue;
+    for (const size_t i : open) {
       const std::vector<TunedChoice> choices = tuned_choices(study_, i);
       std::vector<std::vector<StudyResult>> tried(choices.size());
       for (auto& of_choice : tried)
@@ -193,7 +214,13 @@ void write_report(const Options& options, const Study& stated, const StudyResult
   const Study study = stopped_study(stated, results);
   const StudyAnalysis analysis = analyse(study, results);
   std::ostringstream markdown, csv;
-  print_markdown(markdown, study, results, analysis);
+  try {
+    print_markdown(markdown, study, results, analysis);
+  } catch (const Json::exception& error) {  // a file of results may contain anything as its plan
+    throw Error(ExitStatus::data,
+                (options.results.empty() ? options.known : options.results).front() +
+                    ": its \"plan\" is not as `wmtp-host study FILE --json` writes it: " + error.what());
+  }
   print_table(csv, analysis_table(study, analysis), TableFormat::csv);
   const OrderedJson report = report_json(study, results, analysis);
   const std::string json = report.dump(1) + "\n", curves = curves_svg(study, results),
@@ -218,13 +245,20 @@ int report_results(const Options& options, const LoadedStudy& loaded) {
   if (results.hash != study_hash(loaded.definition()))
     log_warning(options.file + " is not the study of these results: " +
                 join_names(definition_changes(results.definition, loaded.definition())));
-  try {
-    write_report(options, loaded.study(), results, {});
-  } catch (const Json::exception& error) {  // a file may contain anything as its plan
-    throw Error(ExitStatus::data, options.results.front() + ": its \"plan\" is not as `wmtp-host study FILE --json` " +
-                                      "writes it: " + error.what());
-  }
+  write_report(options, loaded.study(), results, {});
   return 0;
+}
+
+/// Of --known, whose study was begun where the first of them was made.
+StudyResults known_results(const Options& options, const LoadedStudy& loaded) {
+  StudyResults results;
+  for (const std::string& file : options.known) add_results(file, results);
+  const std::string hash = study_hash(loaded.definition());
+  if (!results.runs.empty() && results.hash != hash)
+    throw Error(ExitStatus::data, "--known: " + options.file + " is not the study of these results: " +
+                                      join_names(definition_changes(results.definition, loaded.definition())) +
+                                      "; leave them out");
+  return results.runs.empty() ? StudyResults{hash, loaded.definition(), {}, {}} : results;
 }
 
 StudyPlan print_plan_of(LoadedStudy& loaded, bool json) {
@@ -247,8 +281,8 @@ int study(const Options& options, const GlobalOptions& globals) {
       print_plan_of(loaded, options.json);
       return code;
     }
-    StudyResults results{study_hash(loaded.definition()), loaded.definition(), {}, {}};
-    results.plan = begin_study(loaded.database(), loaded.study().name, loaded.definition());
+    StudyResults results = known_results(options, loaded);
+    if (results.plan.is_null()) results.plan = begin_study(loaded.database(), loaded.study().name, loaded.definition());
     const int code = loaded.train(options.jobs, results);
     write_report(options, loaded.study(), results, loaded.database());
     return code;
@@ -281,6 +315,7 @@ void add_study(CommandLine& line) {
                "examples:\n"
                "  wmtp-host plan experiments/study/text.toml\n"
                "  wmtp-host study experiments/study/text.toml --jobs 2\n"
+               "  wmtp-host study experiments/study/text.toml --known docs/studies/text.json\n"
                "  wmtp-host study experiments/study/text.toml --results here.json --results there.json -o report\n",
                study);
   add_option(command, "FILE", options.file, "study (TOML with [study])", required);
@@ -291,8 +326,13 @@ void add_study(CommandLine& line) {
   add_option(command, "--results FILE", options.results,
              "train nothing: read what --json wrote here or on other machines; may be repeated", repeatable)
       ->excludes(pilot);
+  add_option(command, "--known FILE", options.known,
+             "train only what these results lack, which --json wrote here or on other machines; may be repeated",
+             repeatable)
+      ->excludes("--pilot")
+      ->excludes("--results");
   add_option(command, "-o,--output DIR", options.output, "also write tables in all forms, and figures, to this folder");
-  CLI::Option* const json = command.add_flag("--json", options.json, "print JSON, which --results reads");
+  CLI::Option* const json = command.add_flag("--json", options.json, "print JSON, which --results and --known read");
   command.add_flag("--csv", options.csv, "print CSV")->excludes(json);
 }
 
