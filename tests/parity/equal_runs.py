@@ -1,4 +1,8 @@
-"""Runs of the host that must equal plain PyTorch: losses of all steps to 1e-6, final parameters to 1e-5."""
+"""Runs of the host that must equal plain PyTorch: losses of all steps to 1e-6, final parameters to 1e-5.
+
+Weights that are exponentials of losses have the relative error that a loss has absolutely: its relative error times its
+size, up to 6 at the beginning. With them, the weighted loss must be equal to 5e-6.
+"""
 from dataclasses import replace
 
 from checkpoint import model_tensors
@@ -22,7 +26,8 @@ PLAIN_LAYOUTS = ["no_shard", "sequence", "tensor", "sections", "sequence and ten
 
 def expect_equal(place, wanted, **changes):
     place.run(**changes)
-    assert_losses_close(place.log.losses(), wanted.losses, 1e-6, wanted.sizes)
+    tolerance = 5e-6 if "exp(" in changes.get("pipeline__weight", "") else 1e-6
+    assert_losses_close(place.log.losses(), wanted.losses, tolerance, wanted.sizes)
     assert_tensors_close(model_tensors(place.log.folder()), wanted.parameters, 1e-5)
 
 
