@@ -1,4 +1,4 @@
-// The two controls: random weights, and another weighting's weights assigned to random tokens.
+// The controls: random weights, and another weighting's weights assigned to random tokens, or to a token in every head.
 #include <gtest/gtest.h>
 
 #include "fake_step.hpp"
@@ -132,6 +132,40 @@ TEST(Shuffled, WorksAroundAWeightingThatDrawsByItself) {
   EXPECT_FALSE(at::equal(own, after));
   const Tensor first = after.narrow(1, 0, 100).mean();
   EXPECT_NEAR(first.item<float>(), 0.5, 0.15) << "kept tokens must not gather at one end";
+}
+
+TEST(FirstHead, GivesATokenTheWeightOfHead1InEveryHead) {
+  for (const int64_t stride : {1, 2}) {
+    FakeStep step(at::ones({2, 12}, at::kBool));
+    step.stride = stride;
+    Given inner(Weights::by_source(numbered({2, 12}), 0.5), {.when = When::head});
+    const auto around = test::weighting("first_head", {}, &inner);
+    const Weights first = test::weigh(*around, step);
+    EXPECT_EQ(first.meaning, Meaning::by_source);
+    EXPECT_EQ(first.share, 0.5);
+    inner.weights_ = Weights::by_source(at::zeros({2, 12}));
+    for (int64_t head = 2; head <= 4; ++head) {
+      step.head_in_hand = head;
+      const Weights later = test::weigh(*around, step);
+      ASSERT_EQ(later.meaning, Meaning::by_target);
+      EXPECT_EQ(later.share, 1);
+      for (int64_t target = step.offset(head); target < 12; ++target)  // its source in head 1 is the token before
+        EXPECT_EQ(later.values[1][target].item<float>(), first.values[1][target - 1].item<float>());
+    }
+  }
+}
+
+TEST(FirstHead, TakesHead1OfWeightsOfAllHeads) {
+  FakeStep step(at::ones({2, 6, 4}, at::kBool));
+  step.head_in_hand = 0;
+  Given inner(Weights::by_source(numbered({2, 6, 4})), {.when = When::all});
+  const Weights weights = test::weigh(*test::weighting("first_head", {}, &inner), step);
+  ASSERT_EQ(weights.meaning, Meaning::by_target);
+  EXPECT_TRUE(at::equal(weights.values.narrow(1, 1, 5), inner.weights_.values.select(-1, 0).narrow(1, 0, 5)));
+  inner.weights_ = Weights::by_target(numbered({2, 6}));
+  EXPECT_TRUE(at::equal(test::weigh(*test::weighting("first_head", {}, &inner), step).values, inner.weights_.values));
+  inner.weights_ = Weights::uniform();
+  EXPECT_EQ(test::weigh(*test::weighting("first_head", {}, &inner), step).meaning, Meaning::uniform);
 }
 
 TEST(Random, KeepsAShareOfTheValidTokens) {

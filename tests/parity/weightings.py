@@ -215,6 +215,14 @@ def shuffled(head, inner):
     return weights
 
 
+def first_head(head, inner):
+    """Head 1's weights, for the same targets."""
+    if head.k == 1:
+        head.memory["first_head"] = head.offset, of(head, **inner)
+    offset, weights = head.memory["first_head"]
+    return weights[:, head.offset - offset:]
+
+
 def at_step(option, step):
     """An option that may change over the run."""
     if not isinstance(option, dict) or "from" not in option:

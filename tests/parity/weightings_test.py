@@ -31,6 +31,7 @@ SHORT = {
     # keep falls from every token to the share that rho-1 keeps, during three steps.
     "rho1-warm-up": of("rho1", accumulation=2, keep={"from": 1.0, "to": 0.4, "steps": 3}),
     "formula-progress": of("formula", weight="exp(-ce) * progress + (1 - progress)"),
+    "first-head-rho1": of("first_head", accumulation=2, inner={"plugin": "rho1", "keep": 0.4}),
     "shuffled-focal": of("shuffled", data="records", inner={"plugin": "focal", "gamma": 3.0}),
 }
 LONG = {
@@ -55,6 +56,9 @@ LONG = {
     "formula-focal": of("formula", weight="(1 - exp(-ce))^2"),
     "formula-uniform": of("formula", weight="0.5 + uniform * entropy / head"),
     "random-lognormal": of("random", kind="lognormal"),
+    "first-head-focal": of("first_head", data="records", inner={"plugin": "focal", "gamma": 3.0}),
+    "first-head-mile": of("first_head", data="records", normalize="weights", inner={"plugin": "mile"}),
+    "first-head-lognormal": of("first_head", inner={"plugin": "random", "kind": "lognormal"}),
     "shuffled-rho1": of("shuffled", inner={"plugin": "rho1", "keep": 0.4}),
 }
 CASES = SHORT | LONG

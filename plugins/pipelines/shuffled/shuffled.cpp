@@ -9,6 +9,8 @@
 #include <tuple>
 #include <wmtp/plugin.hpp>
 
+#include "../shared/targets.hpp"
+
 namespace {
 
 using wmtp::Tensor;
@@ -36,16 +38,10 @@ class Shuffled : public wmtp::Wrapper {
         valid = valid.select(-1, 0);
         numbers = numbers.select(-1, 0);
       }
-      valid = at_targets(valid, step.offset(std::max<int64_t>(step.head(), 1)));
+      valid = targets::at_targets(valid, step.offset(std::max<int64_t>(step.head(), 1)));
     }
     weights.values = permuted(weights.values, valid, numbers);
     return weights;
-  }
-
-  /// Maps a mask of a head's source positions to its target positions, both [B,S].
-  static Tensor at_targets(const Tensor& valid, int64_t offset) {
-    const int64_t S = valid.size(1), k = std::min(offset, S);
-    return at::cat({at::zeros_like(valid.narrow(1, 0, k)), valid.narrow(1, 0, S - k)}, 1);
   }
 
   /// All [B,S] or [B,S,H]; dimension 1 is the sequence. Invalid elements stay in place.
