@@ -62,7 +62,7 @@ MicroBatch micro_batch_of(const TextWindow& window, const std::vector<int64_t>& 
   micro.offsets = model.future_offsets;
   for (int64_t head = 1; head <= model.future_tokens; ++head)
     micro.counts.push_back(S - std::max(micro.offset(head), first));
-  micro.positions = micro.windows = {0};
+  micro.sequences = micro.windows = {0};
   return micro;
 }
 

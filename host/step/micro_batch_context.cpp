@@ -128,7 +128,7 @@ Tensor MicroBatchContext::uniform(int64_t stream) const {
   const int64_t B = numbers.size(0), S = numbers.size(1), H = numbers.dim() == 3 ? numbers.size(2) : 1;
   const uint64_t key = name_key("uniform " + std::to_string(stream), uint64_t(run_context_.seed));
   for (int64_t b = 0; b < B; ++b) {
-    const uint64_t draw = uint64_t(step_state_.number) << 40 ^ uint64_t(micro_.positions[size_t(b)]);
+    const uint64_t draw = uint64_t(step_state_.number) << 40 ^ uint64_t(micro_.sequences[size_t(b)]);
     for (int64_t s = 0; s < S; ++s)
       for (int64_t h = 0; h < H; ++h) {
         const int64_t head = H == 1 && weigh_context_.head ? weigh_context_.head - 1 : h;

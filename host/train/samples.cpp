@@ -45,12 +45,12 @@ std::vector<TokenSample> Samples::rows(const MicroBatch& micro, const std::vecto
   }
   std::vector<TokenSample> rows;
   for (int64_t b = 0; b < std::min(request_.sequences, tokens.size(0)); ++b) {
-    if (micro.positions[size_t(b)] < 0) continue;
+    if (micro.sequences[size_t(b)] < 0) continue;
     for (int64_t position = 0; position < tokens.size(1); ++position) {
       if (kinds[b][position].item<int>() == 0) continue;
       for (int64_t k = 1; k <= int64_t(here.size()); ++k) {
         const int64_t source = position - micro.offset(k);
-        TokenSample row{micro.positions[size_t(b)], position, k, tokens[b][position].item<int64_t>(), {}, {}, {}};
+        TokenSample row{micro.sequences[size_t(b)], position, k, tokens[b][position].item<int64_t>(), {}, {}, {}};
         if (source >= 0 && sources[size_t(k - 1)][b][source].item<bool>()) {
           row.loss = here[size_t(k - 1)].losses[b][source].item<double>();
           row.weight = here[size_t(k - 1)].weights[b][source].item<double>();

@@ -206,7 +206,7 @@ StepReport Trainer::step() {
     report.metrics["train/clip_ratio"] = norm / limit;  // its name until 0.1, for one version
   }
   for (const MicroBatch& micro : micros)
-    report.sequences.insert(report.sequences.end(), micro.positions.begin(), micro.positions.end());
+    report.sequences.insert(report.sequences.end(), micro.sequences.begin(), micro.sequences.end());
   return report;
 }
 

@@ -156,13 +156,13 @@ void Validation::add_calibration(const MicroBatchContext& step, StepTotals& tota
   }
 }
 
-/// Rows of `all` by position: NaN without a target, zero if another rank has the sequence.
+/// Rows of `all` by sequence: NaN without a target, zero if another rank has the sequence.
 void Validation::place_losses(const MicroBatch& micro, const Tensor& losses, Tensor& all) const {
   const Tensor rows = at::where(micro.sources(1), losses, std::numeric_limits<float>::quiet_NaN()).cpu();
   for (int64_t b = 0; b < rows.size(0); ++b) {
-    const int64_t position = micro.positions[size_t(b)];
-    if (position < 0 || position >= all.size(0)) continue;
-    all[position].fill_(std::numeric_limits<double>::quiet_NaN()).narrow(0, 0, rows.size(1)).copy_(rows[b]);
+    const int64_t sequence = micro.sequences[size_t(b)];
+    if (sequence < 0 || sequence >= all.size(0)) continue;
+    all[sequence].fill_(std::numeric_limits<double>::quiet_NaN()).narrow(0, 0, rows.size(1)).copy_(rows[b]);
   }
 }
 

@@ -8,17 +8,17 @@ namespace wmtp {
 
 using at::Tensor;
 
-BatchRows::BatchRows(const std::vector<int64_t>& positions, int64_t rank, int64_t world, int64_t S,
+BatchRows::BatchRows(const std::vector<int64_t>& sequences, int64_t rank, int64_t world, int64_t S,
                      const BatchRequest& request, bool separate)
     : request_(request) {
-  const int64_t B = int64_t(positions.size()) / world;
-  micro_.positions.assign(positions.begin() + rank * B, positions.begin() + (rank + 1) * B);
+  const int64_t B = int64_t(sequences.size()) / world;
+  micro_.sequences.assign(sequences.begin() + rank * B, sequences.begin() + (rank + 1) * B);
   micro_.windows.assign(size_t(B), -1);
   micro_.bins.assign(size_t(B), -1);
   micro_.offsets = request.offsets;
   micro_.counts.assign(size_t(request.heads), 0);
   const Tensor unknown = at::full({B}, -1, at::kLong);
-  micro_.batch = {at::zeros({B, S}, at::kLong), at::zeros({B, S}, at::kByte), at::tensor(micro_.positions), unknown,
+  micro_.batch = {at::zeros({B, S}, at::kLong), at::zeros({B, S}, at::kByte), at::tensor(micro_.sequences), unknown,
                   unknown.clone()};
   for (const Signal signal : request.signals)
     if (signal != Signal::data_bytes) micro_.signals[to_text(signal)] = at::zeros({B, S}, at::kFloat);

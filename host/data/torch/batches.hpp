@@ -33,7 +33,7 @@ struct MicroBatch {
   int64_t keys = 0;                ///< sum over tokens of the length of their document, at most BatchRequest::window
   int64_t answers = 0;             ///< tokens of kind "answer"
   int64_t pairs = 0;               ///< pairs of right and wrong answers in adjacent rows
-  std::vector<int64_t> positions;  ///< of the sequences in the run's order; -1: padding
+  std::vector<int64_t> sequences;  ///< the index of each in the run's order; -1: padding
   std::vector<int64_t> windows;    ///< window, record or pack of each sequence in the data; -1: padding
   std::vector<int64_t> bins;       ///< difficulty bin of each sequence, an index into BatchSource::bins(); -1: none
 
@@ -52,9 +52,9 @@ class BatchSource {
 
   /// Sequences per epoch; INT64_MAX for unlimited data.
   virtual int64_t count() const = 0;
-  /// `positions` of all ranks in this micro-batch, rank by rank, the same number for each; -1 gives a sequence of
-  /// padding.
-  virtual MicroBatch fetch(const std::vector<int64_t>& positions, int64_t rank, int64_t world) const = 0;
+  /// `sequences`: their indices in the run's order, of all ranks in this micro-batch, rank by rank, the same number for
+  /// each; -1 gives a sequence of padding.
+  virtual MicroBatch fetch(const std::vector<int64_t>& sequences, int64_t rank, int64_t world) const = 0;
   /// Names of the difficulty bins, if any.
   virtual std::vector<std::string> bins() const { return {}; }
 

@@ -41,16 +41,16 @@ std::vector<ValueHead> stage_value_heads(const Experiment* stage, const OpenPart
 /// several documents.
 class PlannedBatches final : public BatchSource {
  public:
-  PlannedBatches(int64_t batch_size, int64_t positions, const BatchRequest& request, bool separate)
-      : BatchSource(batch_size), positions_(positions), request_(request), separate_(separate) {}
+  PlannedBatches(int64_t batch_size, int64_t sequence_length, const BatchRequest& request, bool separate)
+      : BatchSource(batch_size), sequence_length_(sequence_length), request_(request), separate_(separate) {}
 
   int64_t count() const override { return std::numeric_limits<int64_t>::max(); }
 
-  MicroBatch fetch(const std::vector<int64_t>& positions, int64_t rank, int64_t world) const override {
-    const int64_t B = int64_t(positions.size()) / world, S = positions_;
+  MicroBatch fetch(const std::vector<int64_t>& sequences, int64_t rank, int64_t world) const override {
+    const int64_t B = int64_t(sequences.size()) / world, S = sequence_length_;
     MicroBatch micro;
-    micro.positions.assign(positions.begin() + rank * B, positions.begin() + (rank + 1) * B);
-    micro.windows = micro.positions;
+    micro.sequences.assign(sequences.begin() + rank * B, sequences.begin() + (rank + 1) * B);
+    micro.windows = micro.sequences;
     micro.bins.assign(size_t(B), -1);
     micro.batch = empty_batch(B, S, request_.device);
     micro.targets = at::empty({B, S}, at::TensorOptions(at::kBool).device(request_.device));
@@ -70,7 +70,7 @@ class PlannedBatches final : public BatchSource {
   }
 
  private:
-  int64_t positions_;
+  int64_t sequence_length_;
   BatchRequest request_;
   bool separate_;
 };

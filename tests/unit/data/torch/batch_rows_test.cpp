@@ -26,14 +26,14 @@ BatchRequest request_of(int64_t heads) {
 }
 
 TEST(BatchRows, AreThoseOfTheirRankOnly) {
-  const std::vector<int64_t> positions{10, 11, 12, 13, -1, -1};
+  const std::vector<int64_t> sequences{10, 11, 12, 13, -1, -1};
   const BatchRequest request = request_of(1);
-  BatchRows second(positions, /*rank=*/1, /*world=*/3, /*S=*/4, request, /*separate=*/false);
+  BatchRows second(sequences, /*rank=*/1, /*world=*/3, /*S=*/4, request, /*separate=*/false);
   EXPECT_EQ(second.count(), 2);
-  EXPECT_THAT(second.micro().positions, ElementsAre(12, 13));
+  EXPECT_THAT(second.micro().sequences, ElementsAre(12, 13));
   EXPECT_THAT(numbers_of(second.micro().batch.sequence), ElementsAre(12, 13));
-  BatchRows third(positions, 2, 3, 4, request, false);
-  EXPECT_THAT(third.micro().positions, ElementsAre(-1, -1));
+  BatchRows third(sequences, 2, 3, 4, request, false);
+  EXPECT_THAT(third.micro().sequences, ElementsAre(-1, -1));
 }
 
 TEST(BatchRows, ThatAreNotFilledArePadding) {

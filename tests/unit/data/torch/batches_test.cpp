@@ -41,7 +41,7 @@ TEST(WindowBatches, GiveARankItsPartOfAMicroBatch) {
   const auto source = source_of(windows, DataOrder::sequential, /*batch_size=*/2);
   EXPECT_EQ(source->count(), 20);
   const MicroBatch micro = source->training(/*first=*/8, /*rank=*/1, /*world=*/3);
-  EXPECT_THAT(micro.positions, ElementsAre(10, 11));
+  EXPECT_THAT(micro.sequences, ElementsAre(10, 11));
   EXPECT_THAT(micro.windows, ElementsAre(10, 11));
   EXPECT_THAT(numbers_of(micro.batch.sequence), ElementsAre(10, 11));
   EXPECT_THAT(numbers_of(micro.batch.tokens), ElementsAre(100, 101, 102, 103, 110, 111, 112, 113));
@@ -131,7 +131,7 @@ TEST(WindowBatches, ReadEachHeldOutWindowOnceWithPaddingBehindTheLast) {
   EXPECT_THAT(all, ElementsAre(0, 1, 2, 3, 4, -1));
   EXPECT_EQ(tokens, 5 * 4);
   const MicroBatch last = source->held_out(0, 5, 2, 3);
-  EXPECT_THAT(last.positions, ElementsAre(4, -1));
+  EXPECT_THAT(last.sequences, ElementsAre(4, -1));
   EXPECT_THAT(numbers_of(last.targets), ElementsAre(1, 1, 1, 1, 0, 0, 0, 0));
   EXPECT_THAT(windows.reads, testing::SizeIs(5)) << "padding reads nothing";
 }
