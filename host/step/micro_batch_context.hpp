@@ -117,7 +117,7 @@ class MicroBatchContext {
   When when() const { return weigh_context_.when; }
   const Tensor& valid() const { return weigh_context_.valid; }
   Tensor counts() const;
-  Tensor answers() const { return at::scalar_tensor(double(step_state_.counts.answers), at::kDouble); }
+  Tensor answer_tokens() const { return at::scalar_tensor(double(step_state_.counts.answer_tokens), at::kDouble); }
   Tensor pairs() const { return at::scalar_tensor(double(step_state_.counts.pairs), at::kDouble); }
   /// Error(plugin) unless the plugin has declared it for this weigh_context.
   Tensor signal(Signal signal) const;

@@ -19,7 +19,7 @@ namespace wmtp {
 struct StepCounts {
   std::vector<int64_t> targets;  ///< [H] valid targets of each head
   int64_t tokens = 0;            ///< excluding padding
-  int64_t answers = 0;           ///< tokens of kind "answer"
+  int64_t answer_tokens = 0;     ///< of kind "answer"
   int64_t pairs = 0;
   int64_t keys = 0;       ///< MicroBatch::keys
   int64_t positions = 0;  ///< including padding

@@ -74,7 +74,7 @@ class FakeStep final : public HeadStep, public BatchStep, public ValueStep, publ
     const Tensor valid = valid_.to(at::kDouble);
     return valid.dim() == 3 ? valid.flatten(0, 1).sum(0) : valid.sum().expand({heads()});
   }
-  Tensor answers() override { return batch_in_hand.kind.eq(2).sum().to(at::kDouble); }
+  Tensor answer_tokens() override { return batch_in_hand.kind.eq(2).sum().to(at::kDouble); }
   Tensor pairs() override { return batch_in_hand.partner.ge(0).sum().to(at::kDouble) / 2; }
   Tensor uniform(int64_t stream) override {
     at::manual_seed(uint64_t(1000 + stream));

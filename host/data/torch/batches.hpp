@@ -31,7 +31,7 @@ struct MicroBatch {
   std::vector<int64_t> counts;     ///< [H] valid targets of each head
   int64_t tokens = 0;              ///< excluding padding
   int64_t keys = 0;                ///< sum over tokens of the length of their document, at most BatchRequest::window
-  int64_t answers = 0;             ///< tokens of kind "answer"
+  int64_t answer_tokens = 0;       ///< of kind "answer"
   int64_t pairs = 0;               ///< pairs of right and wrong answers in adjacent rows
   std::vector<int64_t> sequences;  ///< the index of each in the run's order; -1: padding
   std::vector<int64_t> windows;    ///< window, record or pack of each sequence in the data; -1: padding

@@ -61,7 +61,7 @@ class PlannedBatches final : public BatchSource {
     }
     for (const Signal signal : request_.signals)
       micro.signals[to_text(signal)] = at::empty({B, S}, at::TensorOptions(at::kFloat).device(request_.device));
-    micro.tokens = micro.answers = B * S;
+    micro.tokens = micro.answer_tokens = B * S;
     micro.keys = B * S * (request_.window > 0 ? std::min(request_.window, S) : S);
     micro.pairs = request_.pairs ? B / 2 : 0;
     micro.offsets = request_.offsets;

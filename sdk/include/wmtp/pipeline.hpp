@@ -100,8 +100,8 @@ class WMTP_SDK_API Wrapper : public Weighting {
 
 /// A loss over leaves that replaces the weighted token loss. [all ranks, as above; called with grad on] Returns a
 /// scalar on the batch's device: this micro-batch's sum divided by a count over all ranks and micro-batches of the step
-/// (`Step::answers()` or `Step::pairs()`; an objective has no token heads, so `counts()` is empty). The sum of these
-/// scalars is the step's loss.
+/// (`Step::answer_tokens()` or `Step::pairs()`; an objective has no token heads, so `counts()` is empty). The sum of
+/// these scalars is the step's loss.
 class WMTP_SDK_API Objective {
  public:
   virtual ~Objective();

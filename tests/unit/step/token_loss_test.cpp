@@ -56,7 +56,7 @@ class TokenLossTest : public testing::Test {
     TokenLoss loss(*model, pipeline, rank_.channels, {normalize, 8, head_weights_});
     loss.scale_gradients(factor);
     Found found;
-    const StepCounts counts{micro.counts, micro.tokens, micro.answers, 0};
+    const StepCounts counts{micro.counts, micro.tokens, micro.answer_tokens, 0};
     MicroBatchContext step(run_context, {1, counts, found.totals}, micro);
     loss.weigh_before_the_heads(step);
     ShardUnit& output = model->unit("output");

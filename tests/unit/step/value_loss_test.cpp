@@ -29,7 +29,7 @@ Tensor square_of(ValueStep& step, const Tensor& values) {
   const Tensor answers = step.batch().kind.eq(2).to(at::kFloat);
   const Tensor sum = ((values - 1).square() * answers).sum();
   step.metric("value/error", sum.detach(), answers.sum());
-  return sum / step.answers();
+  return sum / step.answer_tokens();
 }
 
 class Squares : public Objective {

@@ -40,7 +40,7 @@ inline MicroBatch batch_of(const std::vector<Answer>& answers, int64_t S, int64_
     micro.batch.kind[b].narrow(0, 0, answer.prompt).fill_(1);
     micro.batch.correct[b] = answer.correct;
     micro.tokens += length;
-    micro.answers += length - answer.prompt;
+    micro.answer_tokens += length - answer.prompt;
   }
   micro.windows = micro.sequences;
   micro.batch.sequence = at::tensor(micro.sequences);

@@ -184,7 +184,7 @@ class Counting : public Objective {
     calls.add_(1);
     step.metric("value/calls", calls, at::ones({}));
     const Tensor values = step.leaf(ValueSignal::of_policy("v")), answers = step.batch().kind.eq(2);
-    return ((values - 2).square() * answers).sum() / step.answers();
+    return ((values - 2).square() * answers).sum() / step.answer_tokens();
   }
 };
 

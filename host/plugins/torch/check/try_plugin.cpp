@@ -34,7 +34,7 @@ class Companion final : public Weighting {
   Weights weigh(BatchStep& step) override { return Weights::by_source(step.uniform(0)); }
   Tensor value_loss(ValueStep& step) override {
     const Tensor values = step.leaf(ValueSignal::of_policy("companion"));
-    return ((values - 1).square() * step.valid()).sum() / step.answers().clamp_min(1);
+    return ((values - 1).square() * step.valid()).sum() / step.answer_tokens().clamp_min(1);
   }
 };
 

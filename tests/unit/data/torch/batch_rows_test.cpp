@@ -48,7 +48,7 @@ TEST(BatchRows, ThatAreNotFilledArePadding) {
   EXPECT_THAT(numbers_of(micro.batch.correct), ElementsAre(-1, -1));
   EXPECT_THAT(numbers_of(micro.batch.partner), ElementsAre(-1, -1));
   EXPECT_THAT(micro.counts, ElementsAre(0, 0));
-  EXPECT_EQ(micro.tokens + micro.answers + micro.keys + micro.pairs, 0);
+  EXPECT_EQ(micro.tokens + micro.answer_tokens + micro.keys + micro.pairs, 0);
 }
 
 TEST(BatchRows, CountTheTargetsOfEveryHead) {
@@ -58,7 +58,7 @@ TEST(BatchRows, CountTheTargetsOfEveryHead) {
   add(rows, 1, 0, 1, 1);
   const MicroBatch micro = rows.finish();
   EXPECT_EQ(micro.tokens, 7);
-  EXPECT_EQ(micro.answers, 4);
+  EXPECT_EQ(micro.answer_tokens, 4);
   EXPECT_EQ(micro.keys, 5 * 5 + 2 * 2);
   // Of the first row, positions 2, 3 and 4 have a source one and two earlier, 3 and 4 three earlier, 4 four earlier.
   EXPECT_THAT(micro.counts, ElementsAre(3 + 1, 3, 2, 1));
@@ -94,7 +94,7 @@ TEST(BatchRows, CountPromptsAsTargetsOnRequest) {
   const MicroBatch micro = rows.finish();
   EXPECT_THAT(micro.counts, ElementsAre(4, 3, 2));
   EXPECT_THAT(numbers_of(micro.targets[0]), ElementsAre(1, 1, 1, 1, 1, 0, 0, 0));
-  EXPECT_EQ(micro.answers, 1);
+  EXPECT_EQ(micro.answer_tokens, 1);
 }
 
 TEST(BatchRows, SeparateTheDocumentsOfARow) {

@@ -95,7 +95,7 @@ TEST(WindowBatches, HoldOneDocumentOfAnswersWithoutAnEndOfText) {
   EXPECT_TRUE(micro.targets.all().item<bool>());
   EXPECT_FALSE(micro.documents.defined());
   EXPECT_EQ(micro.tokens, 12);
-  EXPECT_EQ(micro.answers, 12);
+  EXPECT_EQ(micro.answer_tokens, 12);
   EXPECT_EQ(micro.keys, 2 * 6 * 6);
   EXPECT_THAT(micro.counts, ElementsAre(2 * 5, 2 * 4, 2 * 3));
 }
