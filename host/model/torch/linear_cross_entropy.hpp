@@ -58,10 +58,11 @@ class LinearCrossEntropy {
   /// What another loss adds to the gradient of the logits of m tokens from `begin`, [m,V] fp32 from logits [m,V]. `n`:
   /// with a VocabularySplit at least every rank's m, and the same on all of them. With an addition no token is skipped.
   using Addition = std::function<at::Tensor(const at::Tensor& logits, int64_t begin, int64_t n)>;
-  /// Scores and gradients in one pass. `sparse`: many coefficients may be zero; find and skip their tokens. `share`: of
-  /// the tokens that are left then, in a step without values.
+  /// Scores and gradients in one pass. `sparse`: many coefficients may be zero; find and skip their tokens.
+  /// `nonzero_share`: of the tokens that are left then, in a step without values.
   Result one_pass(const at::Tensor& hidden, const at::Tensor& targets, const Coefficients& coefficients, bool sparse,
-                  ScoreRequest request = {}, int64_t most = 0, const Addition& addition = {}, double share = 1) const;
+                  ScoreRequest request = {}, int64_t most = 0, const Addition& addition = {},
+                  double nonzero_share = 1) const;
 
   /// Gradients only, [N,D], of the tokens with nonzero coefficient [N], from the values kept by scores(), which are
   /// consumed. `at_most`: number of these tokens for which products are computed; further ones are left out. Without it
@@ -77,7 +78,7 @@ class LinearCrossEntropy {
   struct Chunk;
   struct Chosen;
   Chosen nonzero(const at::Tensor& coefficients, std::optional<int64_t> at_most = {}) const;
-  Chosen found(const at::Tensor& coefficients, double share) const;
+  Chosen found(const at::Tensor& coefficients, double nonzero_share) const;
   Scores score(const at::Tensor& hidden, const at::Tensor& targets, ScoreRequest request, ScoredChunk* kept,
                int64_t most) const;
   /// Calls call(begin, n, own) for chunks of the tokens, of which this rank has `count` and another one at most `most`:

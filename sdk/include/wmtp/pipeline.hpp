@@ -55,13 +55,17 @@ struct Weights {
   /// At most this fraction of the call's valid tokens, over all ranks, has a weight other than 0; over 0, at most 1. At
   /// When::head it avoids waiting for a GPU to count them; if more have one, the step runs once more and counts them.
   /// At other moments only `plan` reads it, for which an average will do.
-  double share = 1;
+  double max_nonzero_share = 1;
 
   static Weights uniform() { return {}; }
   /// [B,S]: the weight of the token AT a position, for every head that predicts it.
-  static Weights by_target(Tensor values, double share = 1) { return {Meaning::by_target, std::move(values), share}; }
+  static Weights by_target(Tensor values, double max_nonzero_share = 1) {
+    return {Meaning::by_target, std::move(values), max_nonzero_share};
+  }
   /// The weight of the loss AT a source position, shaped like valid() of the same step.
-  static Weights by_source(Tensor values, double share = 1) { return {Meaning::by_source, std::move(values), share}; }
+  static Weights by_source(Tensor values, double max_nonzero_share = 1) {
+    return {Meaning::by_source, std::move(values), max_nonzero_share};
+  }
 };
 
 /// A weight for every token. [all ranks; one instance per rank; called from the training thread, with grad off]

@@ -32,7 +32,7 @@ TEST(PlannedVocabulary, IsHalfOnEachOfTwoRanksThatHaveEqualParts) {
 /// Half of the tokens, as their weighting states.
 std::unique_ptr<Weighting> keeps_half() {
   return std::make_unique<Weigh>(Needs{.when = When::head}, [](AnyStep step) {
-    return Weights::by_source(step.valid().to(at::kFloat), /*share=*/0.5);
+    return Weights::by_source(step.valid().to(at::kFloat), /*max_nonzero_share=*/0.5);
   });
 }
 
