@@ -29,7 +29,7 @@ double seconds_of(const Traffic& traffic, const Rates& rates) {
   return std::max(seconds(traffic.bus, rates.bus), seconds(traffic.network, rates.network));
 }
 
-StepTime time_of(const Work& work, const Rates& rates, double peak) {
+StepTime time_of(const RankWork& work, const Rates& rates, double peak) {
   StepTime time;
   time.seconds = work.seconds;
   time.computation = work.operations / rates.operations;

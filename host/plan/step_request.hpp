@@ -64,7 +64,7 @@ struct OffloadCost {
 };
 
 /// The work of one rank in a step.
-struct Work {
+struct RankWork {
   double seconds = 0;     ///< 0 without rates
   double at_borders = 0;  ///< of these seconds, in exchanges with neighbouring sections
   double operations = 0;  ///< floating-point operations of matrix products and attention
@@ -85,7 +85,7 @@ struct PlannedStep {
   std::map<std::string, MemorySnapshot> phases;  ///< the peak of each
   int64_t reserved = 0;                          ///< held by a CUDA device's allocator at the end; 0 on the CPU
   OffloadCost offloaded;
-  Work work;
+  RankWork work;
   double imbalance = 1;  ///< the most operations of a section over the mean of all
 };
 
@@ -101,7 +101,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepRequest, trains_all, strategy, shard_grou
                                    positions, sequence, tensor, sections, gradient_accumulation,
                                    activation_checkpointing, activation_offload, offload, on_cuda, compare_ranks, rates)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OffloadCost, host, to_device, to_host, file, from_file, to_file)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, seconds, at_borders, operations, extra, traffic)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankWork, seconds, at_borders, operations, extra, traffic)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemorySnapshot, bytes, total)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ParameterCounts, parameters, trained, model, state, frozen)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedStep, counts, token_heads, phases, reserved, offloaded, work, imbalance)

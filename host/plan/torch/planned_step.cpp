@@ -258,13 +258,13 @@ PlannedStep extrapolated(const PlannedStep& few, const PlannedStep& more, int64_
   }
   // Segments do not grow evenly; what further micro-batches keep is added to those that are held after `more`.
   if (step.reserved > 0) step.reserved += highest(step.phases)->second.total - highest(more.phases)->second.total;
-  const auto extend = [&](auto Work::*number) {
+  const auto extend = [&](auto RankWork::*number) {
     step.work.*number = extrapolate(few.work.*number, more.work.*number, times);
   };
-  extend(&Work::seconds);
-  extend(&Work::at_borders);
-  extend(&Work::operations);
-  extend(&Work::extra);
+  extend(&RankWork::seconds);
+  extend(&RankWork::at_borders);
+  extend(&RankWork::operations);
+  extend(&RankWork::extra);
   step.work.traffic = {extrapolate(few.work.traffic.bus, more.work.traffic.bus, times),
                        extrapolate(few.work.traffic.network, more.work.traffic.network, times)};
   step.offloaded.to_device = extrapolate(few.offloaded.to_device, more.offloaded.to_device, times);
@@ -273,7 +273,7 @@ PlannedStep extrapolated(const PlannedStep& few, const PlannedStep& more, int64_
 }
 
 /// What one more micro-batch adds.
-Work difference(const Work& few, const Work& more) {
+RankWork difference(const RankWork& few, const RankWork& more) {
   return {more.seconds - few.seconds, more.at_borders - few.at_borders, 0, 0, {}};
 }
 
@@ -285,7 +285,7 @@ struct SectionWork {
 };
 
 SectionWork work_of(const PlannedRank& rank) {
-  const Work& one = rank.micro_batch;
+  const RankWork& one = rank.micro_batch;
   return {rank.step.work.seconds, one.seconds - one.at_borders, one.at_borders, rank.step.work.operations};
 }
 

@@ -85,7 +85,7 @@ double bytes_of(const TestPlan& plan, int64_t ranks, const std::string& name = "
   return 4 * double(elements);
 }
 
-TEST(Work, NoShardingSendsAndGathersEachGradientOncePerStep) {
+TEST(RankWork, NoShardingSendsAndGathersEachGradientOncePerStep) {
   TestPlan request = test::small_plan();
   const double once = variant(request, Strategy::no_shard, 1, 4).step.work.traffic.bus;
   EXPECT_EQ(once, bytes_of(request, 4) * 3 / 4 * 2);
@@ -93,7 +93,7 @@ TEST(Work, NoShardingSendsAndGathersEachGradientOncePerStep) {
   EXPECT_EQ(variant(request, Strategy::no_shard, 1, 4).step.work.traffic.bus, once);
 }
 
-TEST(Work, KeptWeightsAreGatheredOncePerStepAndGradientsReducedPerMicroBatch) {
+TEST(RankWork, KeptWeightsAreGatheredOncePerStepAndGradientsReducedPerMicroBatch) {
   TestPlan request = test::small_plan();
   const double part = bytes_of(request, 4) * 3 / 4;
   for (const int micro_batches : {1, 2, 3, 7}) {
@@ -102,7 +102,7 @@ TEST(Work, KeptWeightsAreGatheredOncePerStepAndGradientsReducedPerMicroBatch) {
   }
 }
 
-TEST(Work, FullShardingGathersTheTrunkAgainInBackward) {
+TEST(RankWork, FullShardingGathersTheTrunkAgainInBackward) {
   TestPlan request = test::small_plan();
   const double trunk = bytes_of(request, 4, "layers.0") + bytes_of(request, 4, "layers.1");
   const double part = (2 * bytes_of(request, 4) + trunk) * 3 / 4;
@@ -112,14 +112,14 @@ TEST(Work, FullShardingGathersTheTrunkAgainInBackward) {
   }
 }
 
-TEST(Work, HybridShardingBetweenHostsSendsOnlySumsOfShards) {
+TEST(RankWork, HybridShardingBetweenHostsSendsOnlySumsOfShards) {
   const TestPlan request = test::small_plan();
-  const Work hybrid = variant(request, Strategy::hybrid_shard, 2, 4).step.work;
+  const RankWork hybrid = variant(request, Strategy::hybrid_shard, 2, 4).step.work;
   EXPECT_DOUBLE_EQ(hybrid.traffic.network, bytes_of(request, 8) / 4 / 2 * 2);
   EXPECT_GT(variant(request, Strategy::full_shard, 2, 4).step.work.traffic.network, hybrid.traffic.network);
 }
 
-TEST(Work, CheckpointingRepeatsTheForwardPassOfTheTrunk) {
+TEST(RankWork, CheckpointingRepeatsTheForwardPassOfTheTrunk) {
   TestPlan request = test::small_plan();
   const double plain = planned(request).work.operations;
   const double tokens = 4 * 128, of_block = 4 * 64 * 64 + 3 * 64 * 192, attention = 2 * 64 * 128;
@@ -128,20 +128,20 @@ TEST(Work, CheckpointingRepeatsTheForwardPassOfTheTrunk) {
   request.activation_checkpointing = 1;
   EXPECT_DOUBLE_EQ(planned(request).work.operations, plain + tokens * 2 * 2 * (of_block + attention));
   request.gradient_accumulation = 5;
-  const Work work = planned(request).work;
+  const RankWork work = planned(request).work;
   EXPECT_DOUBLE_EQ(work.operations, 5 * (plain + tokens * 2 * 2 * (of_block + attention)));
   EXPECT_DOUBLE_EQ(work.operations - work.extra, 5 * needed);
 }
 
-TEST(Work, FrozenModelsAndLossesThatAreNeededFirstAreExtra) {
+TEST(RankWork, FrozenModelsAndLossesThatAreNeededFirstAreExtra) {
   TestPlan request = test::small_plan();
-  const Work plain = planned(request).work;
+  const RankWork plain = planned(request).work;
   request.weighting = [] {
     return std::make_unique<test::Weigh>(Needs{.when = When::all, .reads = {Signal::reference_loss}}, [](auto step) {
       return Weights::by_source((step.get(Signal::reference_loss) > 0).to(at::kFloat));
     });
   };
-  const Work work = planned(request).work;
+  const RankWork work = planned(request).work;
   EXPECT_DOUBLE_EQ(work.operations - work.extra, plain.operations - plain.extra);
   EXPECT_GT(work.operations, plain.operations * 4 / 3);
   request.experiment.reference.heads = ReferenceHeads::own;  // the second head's block, and its logits
@@ -216,7 +216,7 @@ TEST(StepTime, LiesBetweenTheLargerPartAndTheSumOfBoth) {
   }
 }
 
-TEST(Work, AShardedOptimizerReducesOncePerStep) {
+TEST(RankWork, AShardedOptimizerReducesOncePerStep) {
   TestPlan request = test::small_plan();
   for (const int micro_batches : {1, 3, 7}) {
     request.gradient_accumulation = micro_batches;
