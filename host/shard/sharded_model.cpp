@@ -211,7 +211,7 @@ void ShardedModel::fill_row_norms(const std::set<std::string>& names) {
         if (placed.spec.init.kind == Init::Kind::row_norms && unit->holds(adapted_weight(placed.spec.name)))
           wanted.push_back(placed.spec.name);
     if (wanted.empty()) continue;
-    const Gathered weights(*unit);
+    const GatherScope weights(*unit);
     for (const std::string& name : wanted)
       if (at::Tensor of_rows = local_row_norms(adapted_weight(name), names.count(name) > 0); of_rows.defined())
         norms[name] = std::move(of_rows);

@@ -22,7 +22,7 @@ std::map<std::string, Tensor> FrozenModel::signals(const MicroBatch& micro, cons
   const at::AutoGradMode grad(false);
   const Pass pass = model_->pass(false, 0, 0, micro.batch.sequence, micro.documents);
   std::vector<Tensor> read = outputs(pass, micro.batch.tokens);
-  const Gathered norm(model_->unit("norm"), &model_->unit(loss_ ? "output" : "value_heads"));
+  const GatherScope norm(model_->unit("norm"), &model_->unit(loss_ ? "output" : "value_heads"));
   if (!loss_) return {{"value", values(read.front(), pass)}};
   return predictions(std::move(read), micro.batch.tokens, wanted);
 }
@@ -42,7 +42,7 @@ std::vector<Tensor> FrozenModel::outputs(const Pass& pass, const Tensor& tokens)
   if (!loss_) return {inputs.trunk};
   std::vector<Tensor> outputs;
   for (int64_t k = 1; k <= model_->num_heads(); ++k) {
-    const Gathered block(unit_of(k), &unit_of(k + 1));
+    const GatherScope block(unit_of(k), &unit_of(k + 1));
     const Tensor& read = k > 1 && model_->chains_heads() ? outputs.back() : inputs.trunk;
     outputs.push_back(model_->head_block(k).forward(read, model_->rotary(), pass, embedded_for(k, inputs)));
   }
@@ -51,14 +51,14 @@ std::vector<Tensor> FrozenModel::outputs(const Pass& pass, const Tensor& tokens)
 
 Tensor FrozenModel::values(const Tensor& trunk, const Pass& pass) {
   const Tensor normed = model_->normed(trunk);
-  const Gathered heads(model_->unit("value_heads"));
+  const GatherScope heads(model_->unit("value_heads"));
   return model_->split().whole(model_->value_heads().front().forward(normed.to(at::kFloat), pass));
 }
 
 std::map<std::string, Tensor> FrozenModel::predictions(std::vector<Tensor> outputs, const Tensor& tokens,
                                                        const std::set<std::string>& wanted) {
   const bool entropies = wanted.contains("entropy"), scored = entropies || wanted.contains("loss");
-  const Gathered weight(output_unit());
+  const GatherScope weight(output_unit());
   std::vector<Tensor> hidden, losses, of_entropy;
   for (int64_t k = 1; k <= int64_t(outputs.size()); ++k) {
     const Tensor normed = model_->normed(std::exchange(outputs[size_t(k - 1)], {}));

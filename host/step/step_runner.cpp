@@ -121,7 +121,7 @@ Tensor StepRunner::backward(InFlight& micro, const Tensor& d_output, bool last) 
       d_inputs.embedded = at::zeros_like(inputs.embedded);
       d_inputs.next = at::zeros_like(inputs.next);
     }
-    const Gathered norm(model_.unit("norm"), token_loss_ ? &model_.unit("output") : nullptr);
+    const GatherScope norm(model_.unit("norm"), token_loss_ ? &model_.unit("output") : nullptr);
     phase.reset();
     if (!model_.value_heads().empty()) {
       const Phase value_heads("value_heads");
@@ -188,7 +188,7 @@ Tensor StepRunner::backward_trunk(InFlight& micro, HeadInputs d_inputs, bool las
   for (int64_t i = model_.blocks().end - 1; i >= lowest; --i) {
     ShardUnit& unit = model_.unit(trunk_block_name(i));
     {
-      const Gathered block(unit, i > lowest ? &model_.unit(trunk_block_name(i - 1)) : nullptr);
+      const GatherScope block(unit, i > lowest ? &model_.unit(trunk_block_name(i - 1)) : nullptr);
       KeptBlock of_block = std::move(kept.back());
       kept.pop_back();
       if (!of_block.input.defined()) of_block.input = offloaded->pop();
@@ -223,7 +223,7 @@ void StepRunner::run_heads(MicroBatchContext& step, const HeadInputs& inputs, He
                            bool last) {
   const Phase weights("weights");
   token_loss_->weigh_before_the_heads(step);
-  const Gathered output(model_.unit("output"), head_unit(1));
+  const GatherScope output(model_.unit("output"), head_unit(1));
   token_loss_->weigh_all(step, heads_in_order(inputs, pass));
   if (is_chained_)
     run_chained(step, inputs, d_inputs, pass, last);
@@ -239,7 +239,7 @@ void StepRunner::run_parallel(MicroBatchContext& step, const HeadInputs& inputs,
   for (int64_t k = 1; k <= model_.num_heads(); ++k) {
     const Phase phase("head_" + std::to_string(k));
     {
-      const Gathered block(*head_unit(k), head_unit(k + 1));
+      const GatherScope block(*head_unit(k), head_unit(k + 1));
       const bool is_reached = backward_.reaches_head(k);
       const Tensor input = is_reached ? as_leaf(inputs.trunk) : inputs.trunk;
       Tensor hidden;
@@ -268,7 +268,7 @@ void StepRunner::run_chained(MicroBatchContext& step, const HeadInputs& inputs, 
   const int64_t first = backward_.first_head();
   for (int64_t k = 1; k < std::max(model_.num_heads(), first); ++k) {
     const Phase phase("head_" + std::to_string(k));
-    const Gathered block(*head_unit(k), head_unit(k + 1));
+    const GatherScope block(*head_unit(k), head_unit(k + 1));
     read.push_back(run_head(k, read.back(), embedded_for(k, inputs), pass));
     const Tensor hidden = model_.normed(read.back());
     if (backward_.reaches_head(k))
@@ -281,7 +281,7 @@ void StepRunner::run_chained(MicroBatchContext& step, const HeadInputs& inputs, 
   for (int64_t k = model_.num_heads(); k >= first; --k) {
     const Phase phase("head_" + std::to_string(k));
     {
-      const Gathered block(*head_unit(k), head_unit(k - 1));
+      const GatherScope block(*head_unit(k), head_unit(k - 1));
       const Tensor input = as_leaf(read.back());
       read.pop_back();
       Tensor embedded = embedded_for(k, inputs);
@@ -333,7 +333,7 @@ Tensor StepRunner::run_head(int64_t head, const Tensor& input, const Tensor& emb
 std::function<Tensor(int64_t)> StepRunner::heads_in_order(const HeadInputs& inputs, const Pass& pass) const {
   return [this, inputs, pass, read = inputs.trunk](int64_t head) mutable {
     ShardUnit *const unit = head_unit(head), *const next = head_unit(head + 1);
-    const Gathered block(*unit, next == unit ? next : nullptr);
+    const GatherScope block(*unit, next == unit ? next : nullptr);
     const Tensor output = run_head(head, read, embedded_for(head, inputs), pass);
     if (is_chained_) read = output;
     return model_.normed(output);
@@ -357,7 +357,7 @@ void StepRunner::without_gradient(const MicroBatch& micro, const Pass& pass, Eva
   if (!model_.section().is_last()) {
     after_.exchange(inputs.trunk, {});
   } else {
-    const Gathered norm(model_.unit("norm"), token_loss_ ? &model_.unit("output") : nullptr);
+    const GatherScope norm(model_.unit("norm"), token_loss_ ? &model_.unit("output") : nullptr);
     evaluate(inputs);
   }
   if (ShardUnit* adapter = model_.adapter_unit()) adapter->release();
@@ -370,7 +370,7 @@ std::vector<Scores> StepRunner::evaluate(MicroBatchContext& step) {
   without_gradient(micro, pass, [&](const HeadInputs& inputs) {
     if (pipeline_.objective) value_loss_.evaluate(step, inputs.trunk, pass);
     if (!token_loss_) return;
-    const Gathered output(model_.unit("output"));
+    const GatherScope output(model_.unit("output"));
     const auto hidden_of = heads_in_order(inputs, pass);
     for (int64_t k = 1; k <= model_.num_heads(); ++k)
       scores.push_back(token_loss_->scores(step, k, hidden_of(k), {.hits = true}));
@@ -383,7 +383,7 @@ template <class Take>
 void StepRunner::weigh_heads(MicroBatchContext& step, const Pass& pass, Take take) {
   without_gradient(step.micro_batch(), pass, [&](const HeadInputs& inputs) {
     if (!model_.value_heads().empty()) value_loss_.evaluate(step, inputs.trunk, pass);
-    const Gathered output(model_.unit("output"));
+    const GatherScope output(model_.unit("output"));
     token_loss_->weigh_before_the_heads(step);
     token_loss_->weigh_all(step, heads_in_order(inputs, pass));
     const auto hidden_of = heads_in_order(inputs, pass);

@@ -42,7 +42,7 @@ Tensor ValueLoss::loss(MicroBatchContext& step, const std::vector<Tensor>& leave
 }
 
 void ValueLoss::differentiate(MicroBatchContext& step, const Tensor& trunk, const Pass& pass, Tensor& d_trunk) {
-  const Gathered heads(model_.unit("value_heads"));
+  const GatherScope heads(model_.unit("value_heads"));
   const Tensor input = trunk.detach().requires_grad_(true);
   const at::AutoGradMode grad(true);
   const std::vector<Tensor> values = outputs(input, pass);
@@ -64,7 +64,7 @@ void ValueLoss::differentiate(MicroBatchContext& step, const Tensor& trunk, cons
 }
 
 void ValueLoss::evaluate(MicroBatchContext& step, const Tensor& trunk, const Pass& pass) {
-  const Gathered heads(model_.unit("value_heads"));
+  const GatherScope heads(model_.unit("value_heads"));
   const at::AutoGradMode grad(false);
   std::vector<Tensor> values;
   for (const Tensor& value : outputs(trunk, pass)) values.push_back(model_.split().whole(value));

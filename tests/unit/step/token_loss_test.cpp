@@ -61,7 +61,7 @@ class TokenLossTest : public testing::Test {
     loss.weigh_before_the_heads(step);
     ShardUnit& output = model->unit("output");
     {
-      const Gathered gathered(output);
+      const GatherScope gathered(output);
       weight_ = model->weight("output.weight").weight().clone();
       const auto seen = [&](int64_t head) {
         const Tensor valid = valid_sources(micro.targets, head).unsqueeze(-1);

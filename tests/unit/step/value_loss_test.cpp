@@ -116,7 +116,7 @@ TEST(ValueLoss, AndItsGradientsEqualAutograd) {
     const Tensor trunk = at::randn({2, 8, experiment.model.dim});
     Tensor d_trunk = at::ones_like(trunk);
     {
-      const Gathered norm(model->unit("norm"));
+      const GatherScope norm(model->unit("norm"));
       const Pass pass = model->pass(true, experiment.seed, 1, micro.batch.sequence, micro.documents);
       loss.differentiate(step, trunk, pass, d_trunk);
       loss.evaluate(step, trunk, pass);

@@ -62,8 +62,8 @@ struct MadeModel {
 /// past the end.
 inline std::vector<at::Tensor> whole_forward(ShardedModel& model, const std::vector<int64_t>& ids) {
   const at::AutoGradMode grad(false);
-  std::vector<std::unique_ptr<Gathered>> weights;
-  for (const auto& unit : model.units()) weights.push_back(std::make_unique<Gathered>(*unit));
+  std::vector<std::unique_ptr<GatherScope>> weights;
+  for (const auto& unit : model.units()) weights.push_back(std::make_unique<GatherScope>(*unit));
   const auto weight = [&](const char* name) { return model.weight(name).weight(); };
   const at::Tensor embedded = weight("tok_embeddings.weight").index_select(0, at::tensor(ids, at::kLong)).unsqueeze(0);
   at::Tensor h = embedded;
