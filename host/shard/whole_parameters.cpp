@@ -63,7 +63,7 @@ at::Tensor passed_to_rank0(const ShardedModel& model, const ParameterSpec& spec,
   const RankGroup& firsts = model.channels().counterparts();
   const auto options = at::TensorOptions(at::kFloat).device(model.compute().device().is_meta() ? at::kMeta : at::kCPU);
   at::Tensor passed = value.defined() ? value.contiguous() : at::empty(spec.shape, options);
-  firsts.gather->broadcast(passed, owner, "passing " + spec.name + " to rank 0").wait();
+  firsts.gather_channel->broadcast(passed, owner, "passing " + spec.name + " to rank 0").wait();
   return firsts.rank == 0 ? passed : value;
 }
 

@@ -113,8 +113,8 @@ Channels::Channels(Peers& peers, const MakeBackend& control, const MakeBackend& 
       timeout_(timeout),
       world_{{peers.rank(), peers.size()}},
       ranks_(peers.rank(), peers.size(), 1, 1) {
-  world_.gather = connect("gather", device, world_);
-  world_.reduce = connect("reduce", device, world_);
+  world_.gather_channel = connect("gather", device, world_);
+  world_.reduce_channel = connect("reduce", device, world_);
   control_ = connect("control", control, world_);
   share_sequences(1);
   peers.on_broken([this] {
@@ -134,8 +134,8 @@ Channels::Channels(Channels& all, int sections)
       world_{{rank(), size()}},
       ranks_(rank(), size(), 1, 1) {
   const std::string of_section = " in the section of " + name_of(world_);
-  world_.gather = connect("gather" + of_section, make_, world_);
-  world_.reduce = connect("reduce" + of_section, make_, world_);
+  world_.gather_channel = connect("gather" + of_section, make_, world_);
+  world_.reduce_channel = connect("reduce" + of_section, make_, world_);
   control_ = connect("control" + of_section, make_control_, world_);
   const auto border = [&](const RankAxis& line) -> RankGroup {
     return {line, connect("border of " + name_of(line), make_, line), nullptr};
@@ -199,7 +199,7 @@ const Mesh& Channels::mesh(int shard_group_size, bool is_cut) {
   TORCH_CHECK(shard_group_size > 0 && size() % shard_group_size == 0, "shard groups of ", shard_group_size, " of ",
               size(), " ranks");
   const auto group = [&](const RankAxis& line, const std::string& name, bool gathers) -> RankGroup {
-    if (line.size == size()) return {line, gathers ? world_.gather : nullptr, world_.reduce};
+    if (line.size == size()) return {line, gathers ? world_.gather_channel : nullptr, world_.reduce_channel};
     if (line.size == 1) return {line};
     const std::string of_group = name + " group of " + name_of(line);
     return {line, gathers ? connect("gather in " + of_group, make_, line) : nullptr,
@@ -232,7 +232,7 @@ at::Tensor Channels::all_gather(const at::Tensor& values, const std::string& wha
   std::vector<int64_t> shape = values.sizes().vec();
   shape.insert(shape.begin(), size());
   at::Tensor every = at::empty(shape, values.options());
-  Channel* channel = on_cpu(values) ? control_ : world_.gather;
+  Channel* channel = on_cpu(values) ? control_ : world_.gather_channel;
   channel->all_gather(every.view({-1}), values.contiguous().view({-1}), what).wait();
   return every;
 }

@@ -79,8 +79,8 @@ class Channel {
 
 /// A line of ranks and the channels between them.
 struct RankGroup : RankAxis {
-  Channel* gather = nullptr;  ///< null in replicate groups, whose ranks hold the same shard
-  Channel* reduce = nullptr;  ///< null in groups that read the same sequences
+  Channel* gather_channel = nullptr;  ///< null in replicate groups, whose ranks hold the same shard
+  Channel* reduce_channel = nullptr;  ///< null in groups that read the same sequences
 };
 struct Mesh {
   RankGroup shard, replicate;
@@ -116,7 +116,7 @@ class Channels {
   /// This rank and its counterpart at the other end of the model: in the last section, first, and in the first section.
   /// Each call connects them anew. [these two sections, collective]
   RankGroup twins();
-  /// The ranks at this position of every section, the last section's first; `gather` is on the CPU.
+  /// The ranks at this position of every section, the last section's first; `gather_channel` is on the CPU.
   const RankGroup& counterparts() const { return counterparts_; }
 
   Peers& peers() { return *peers_; }
