@@ -39,8 +39,8 @@ StepRunner::StepRunner(ShardedModel& model, ActivePipeline& pipeline, Channels& 
       config_(config),
       value_loss_(model, pipeline),
       backward_(model.backward_extent()),
-      before_(channels.before(), model.compute()),
-      after_(channels.after(), model.compute()) {
+      previous_border_(channels.previous_section(), model.compute()),
+      next_border_(channels.next_section(), model.compute()) {
   if (model.num_heads() > 0) token_loss_.emplace(model, pipeline, channels, config.token_loss);
   is_chained_ = model.chains_heads();
   // The last blocks keep their graphs, because backward frees those first.
@@ -70,7 +70,7 @@ void StepRunner::run(const std::vector<MicroBatch>& micros, const OpenStep& open
   Tensor d_input;
   for (int64_t k = 0;; ++k) {
     const bool has_forward = k < count, has_backward = k >= ahead;
-    const Tensor input = before_.exchange(d_input, shape_if(has_forward && before_.exists(), k));
+    const Tensor input = previous_border_.exchange(d_input, shape_if(has_forward && previous_border_.exists(), k));
     if (k == count + ahead) break;  // that exchange passed on the last gradient
     Tensor output;
     if (has_forward) {
@@ -79,8 +79,8 @@ void StepRunner::run(const std::vector<MicroBatch>& micros, const OpenStep& open
       in_flight.emplace_back(std::move(step), begun(opened, size_t(k)));
       output = forward(in_flight.back().second, input);
     }
-    const bool receives = has_backward && after_.exists() && trains_up_to_here();
-    const Tensor d_output = after_.exchange(output, shape_if(receives, k - ahead));
+    const bool receives = has_backward && next_border_.exists() && trains_up_to_here();
+    const Tensor d_output = next_border_.exchange(output, shape_if(receives, k - ahead));
     d_input.reset();
     if (!has_backward) continue;
     d_input = backward(in_flight.front().second, d_output, /*last=*/k - ahead == count - 1);
@@ -352,10 +352,11 @@ template <class Evaluate>
 void StepRunner::without_gradient(const MicroBatch& micro, const Pass& pass, Evaluate evaluate) {
   const MemoryScope scope(MemoryCategory::activations);
   const at::AutoGradMode grad(false);
-  const Tensor input = before_.exchange({}, before_.exists() ? hidden_shape(micro) : std::vector<int64_t>());
+  const Tensor input =
+      previous_border_.exchange({}, previous_border_.exists() ? hidden_shape(micro) : std::vector<int64_t>());
   const HeadInputs inputs = forward_trunk(micro.batch, pass, input, nullptr, nullptr);
   if (!model_.section().is_last()) {
-    after_.exchange(inputs.trunk, {});
+    next_border_.exchange(inputs.trunk, {});
   } else {
     const GatherScope norm(model_.unit("norm"), token_loss_ ? &model_.unit("output") : nullptr);
     evaluate(inputs);

@@ -136,7 +136,7 @@ class StepRunner {
   int64_t lowest_kept_;  ///< lowest trunk block whose graph is kept for backward; those below are recomputed
   /// Inputs of recomputed blocks, of each micro-batch in flight; empty if they stay in memory.
   std::vector<std::unique_ptr<OffloadedStack>> offloaded_;
-  Border before_, after_;
+  Border previous_border_, next_border_;
   bool is_chained_;  ///< heads 2, 3, ... read the head before
   Reductions<ShardUnit> reductions_;
 };

@@ -141,8 +141,8 @@ Channels::Channels(Channels& all, int sections)
     return {line, connect("border of " + name_of(line), make_, line), nullptr};
   };
   // From the first border to the last: a rank in the middle meets its neighbours in this order, too.
-  if (section_index() > 0) before_ = border({0, 2, size_});
-  if (section_index() < sections - 1) after_ = border({1, 2, size_});
+  if (section_index() > 0) previous_section_ = border({0, 2, size_});
+  if (section_index() < sections - 1) next_section_ = border({1, 2, size_});
   const RankAxis counterparts{all.rank() / size_, sections, size_};
   counterparts_ = {counterparts, connect("counterparts of " + name_of(counterparts), make_control_, counterparts),
                    nullptr};
@@ -159,7 +159,8 @@ void Channels::form_sections(int sections) {
 }
 
 RankGroup Channels::twins() {
-  TORCH_CHECK(sections_ > 1 && (before_.size == 1 || after_.size == 1), "a section in the middle has no twin");
+  TORCH_CHECK(sections_ > 1 && (previous_section_.size == 1 || next_section_.size == 1),
+              "a section in the middle has no twin");
   const RankAxis line{section_index() == 0 ? 1 : 0, 2, size_ * (sections_ - 1)};
   return {line, connect("twins of " + name_of(line), make_, line), nullptr};
 }

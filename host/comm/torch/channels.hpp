@@ -110,9 +110,9 @@ class Channels {
   int sections() const { return sections_; }
   /// 0 for the ranks with the first part of the model.
   int section_index() const { return sections_ - 1 - first_ / size_; }
-  /// This rank and its counterpart in the section before, and after; this rank alone where there is none.
-  const RankGroup& before() const { return before_; }
-  const RankGroup& after() const { return after_; }
+  /// This rank and its counterpart in the previous section, and in the next; this rank alone where there is none.
+  const RankGroup& previous_section() const { return previous_section_; }
+  const RankGroup& next_section() const { return next_section_; }
   /// This rank and its counterpart at the other end of the model: in the last section, first, and in the first section.
   /// Each call connects them anew. [these two sections, collective]
   RankGroup twins();
@@ -170,7 +170,7 @@ class Channels {
   RankMesh ranks_;
   std::map<std::pair<int, int>, Mesh> meshes_;  ///< by the sizes of shard groups and of tensor groups
   RankGroup same_sequences_group_, attention_group_, tensor_group_;
-  RankGroup before_, after_, counterparts_;
+  RankGroup previous_section_, next_section_, counterparts_;
   std::map<int, std::unique_ptr<Channels>> sections_by_number_;
   Channels* section_ = nullptr;  ///< null: one section
 };
