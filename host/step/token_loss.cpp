@@ -161,7 +161,7 @@ TokenLoss::Gradient TokenLoss::gradient_after_loss_pass(const HeadRows& rows,
 /// (wmtp::reaches); if even these do not suffice, the trainer runs the step again.
 std::optional<int64_t> TokenLoss::bound_on_selected(const HeadRows& rows, const Weights& weights) const {
   if (weights.max_nonzero_share == 1 || has_auxiliary_loss(rows.head)) return {};
-  const bool is_meta = rows.hidden.is_meta(), has_all_rows = channels_.data_size() == 1 && model_.split().is_whole();
+  const bool is_meta = rows.hidden.is_meta(), has_all_rows = channels_.data_ranks() == 1 && model_.split().is_whole();
   const int64_t count = is_meta && model_.vocabulary() ? rows.most : rows.hidden.size(0),
                 selected = int64_t(std::ceil(weights.max_nonzero_share * double(count)));
   if (is_meta && (on_cpu(rows.hidden) || !has_all_rows)) return selected;  // there are no values to count

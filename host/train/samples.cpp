@@ -16,7 +16,7 @@ FrozenCache::Signals Samples::frozen_signals(const MicroBatch& micro, const std:
 
 std::vector<TokenSample> Samples::take(int64_t number) {
   const MicroBatch micro =
-      request_.source->held_out(0, request_.available, channels_.data_rank(), channels_.data_size());
+      request_.source->held_out(0, request_.available, channels_.data_rank(), channels_.data_ranks());
   std::vector<double> missing;
   for (const auto& frozen : frozen_) missing.push_back(frozen->read_cached(micro) ? 0 : 1);
   const StepCounts counts = count_over_ranks({micro}, channels_, "counting sampled tokens", &missing);

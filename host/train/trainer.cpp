@@ -118,10 +118,10 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
 
 std::vector<MicroBatch> Trainer::fetch() const {
   std::vector<MicroBatch> micros;
-  const int64_t accumulation = micro_batches(experiment_.train, channels_.data_size());
+  const int64_t accumulation = micro_batches(experiment_.train, channels_.data_ranks());
   for (int64_t a = 0; a < accumulation; ++a)
-    micros.push_back(training_.training(state_.drawn + a * experiment_.train.batch_size * channels_.data_size(),
-                                        channels_.data_rank(), channels_.data_size()));
+    micros.push_back(training_.training(state_.drawn + a * experiment_.train.batch_size * channels_.data_ranks(),
+                                        channels_.data_rank(), channels_.data_ranks()));
   return micros;
 }
 
@@ -175,7 +175,7 @@ StepReport Trainer::step() {
   const double lr = learning_rate(experiment_.schedule, experiment_.optimizer.lr, number, num_steps_);
   update(report, lr, norm, scale);
   state_.step = number;
-  state_.drawn += sequences_per_step(experiment_.train, channels_.data_size());
+  state_.drawn += sequences_per_step(experiment_.train, channels_.data_ranks());
   state_.tokens += counts.tokens;
 
   const double seconds = seconds_since(start) - stalled;

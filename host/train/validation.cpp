@@ -35,11 +35,11 @@ constexpr int64_t most_tokens_compared = int64_t{1} << 22;  // 16 MB, in every c
 }  // namespace
 
 std::vector<MicroBatch> Validation::fetch() const {
-  const int64_t per_round = request_.batch_size * channels_.data_size();
+  const int64_t per_round = request_.batch_size * channels_.data_ranks();
   std::vector<MicroBatch> micros;
   for (int64_t first = 0; first < request_.sequences; first += per_round)
     micros.push_back(
-        request_.source->held_out(first, request_.sequences, channels_.data_rank(), channels_.data_size()));
+        request_.source->held_out(first, request_.sequences, channels_.data_rank(), channels_.data_ranks()));
   return micros;
 }
 

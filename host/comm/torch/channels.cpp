@@ -239,7 +239,7 @@ at::Tensor Channels::all_gather(const at::Tensor& values, const std::string& wha
 }
 
 at::Tensor Channels::gather_over_data_ranks(const at::Tensor& values, const std::string& what) {
-  if (data_size() == 1) return values.unsqueeze(0);
+  if (data_ranks() == 1) return values.unsqueeze(0);
   return all_gather(values, what).slice(0, 0, size(), same_sequences_group_.size);
 }
 

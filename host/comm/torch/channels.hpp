@@ -138,13 +138,13 @@ class Channels {
   const RankGroup& tensor_group() const { return tensor_group_; }
   /// The number of this rank's group of the same sequences, and how many there are.
   int data_rank() const { return rank() / same_sequences_group_.size; }
-  int data_size() const { return size() / same_sequences_group_.size; }
+  int data_ranks() const { return size() / same_sequences_group_.size; }
 
   /// Sum over ranks, bitwise identical on all of them. `values`: fp64, on the CPU or the run's device.
   at::Tensor sum(const at::Tensor& values, const std::string& what);
   /// [W, ...]: every rank's values, on the device of `values`. Does not block the host on a device.
   at::Tensor all_gather(const at::Tensor& values, const std::string& what);
-  /// [data_size(), ...]: the values of the first rank of each group that reads the same sequences, of values that are
+  /// [data_ranks(), ...]: the values of the first rank of each group that reads the same sequences, of values that are
   /// equal within a group.
   at::Tensor gather_over_data_ranks(const at::Tensor& values, const std::string& what);
 
