@@ -50,14 +50,16 @@ OrderedJson to_json(const PlannedCluster& cluster, const PlannedData& data) {
                             : OrderedJson()},
       {"socket_seconds", cluster.socket_seconds},
       {"recommended", cluster.best ? OrderedJson(to_string(cluster.best->variant->strategy)) : OrderedJson()},
-      {"recommended_sequence", cluster.best ? OrderedJson(cluster.best->variant->request.sequence) : OrderedJson()},
-      {"recommended_tensor", cluster.best ? OrderedJson(cluster.best->variant->request.tensor) : OrderedJson()},
+      {"recommended_sequence",
+       cluster.best ? OrderedJson(cluster.best->variant->request.sequence_ranks) : OrderedJson()},
+      {"recommended_tensor", cluster.best ? OrderedJson(cluster.best->variant->request.tensor_ranks) : OrderedJson()},
       {"recommended_pipeline", cluster.best ? OrderedJson(cluster.best->variant->request.sections) : OrderedJson()},
       {"strategies", OrderedJson::array()},
       {"divided", OrderedJson::array()}};
   const auto is_divided = [&](const StepCost& cost) {
     const StepRequest &own = cluster.costs.front().variant->request, &one = cost.variant->request;
-    return one.sequence != own.sequence || one.tensor != own.tensor || one.sections != own.sections;
+    return one.sequence_ranks != own.sequence_ranks || one.tensor_ranks != own.tensor_ranks ||
+           one.sections != own.sections;
   };
   for (const StepCost& cost : cluster.costs) {
     OrderedJson one{{"strategy", to_string(cost.variant->strategy)},
@@ -67,8 +69,8 @@ OrderedJson to_json(const PlannedCluster& cluster, const PlannedData& data) {
                     {"bus_bytes", cost.traffic.bus},
                     {"network_bytes", cost.traffic.network},
                     {"operations", cost.variant->step.work.operations},
-                    {"sequence", cost.variant->request.sequence},
-                    {"tensor", cost.variant->request.tensor},
+                    {"sequence", cost.variant->request.sequence_ranks},
+                    {"tensor", cost.variant->request.tensor_ranks},
                     {"pipeline", cost.variant->request.sections}};
     if (cost.time) one["time"] = to_json(*cost.time, run_of(data, cost));
     json[is_divided(cost) ? "divided" : "strategies"].push_back(one);
@@ -326,7 +328,7 @@ void print_json(std::ostream& out, const PlanReport& report) {
                    {"frozen", plan.counts().frozen},
                    {"tokens_a_step", plan.data.tokens_a_step},
                    {"steps", plan.data.steps ? OrderedJson(*plan.data.steps) : OrderedJson()},
-                   {"positions", plan.data.positions},
+                   {"positions", plan.data.sequence_length},
                    {"longest_is_known", plan.data.longest_is_known},
                    {"training_state_bytes", 4 * plan.counts().state},
                    {"model_bytes", 4 * plan.counts().model},
@@ -389,8 +391,8 @@ void print_text(std::ostream& out, const PlanReport& report) {
   if (!plan.data.longest_is_known)
     out << "  sequences   assumed to have train.sequence_length tokens; actual lengths are known after\n"
            "              `wmtp-host data prepare`\n";
-  else if (plan.data.positions != e.train.sequence_length)
-    out << "  sequences   at most " << plan.data.positions << " positions (the longest record)\n";
+  else if (plan.data.sequence_length != e.train.sequence_length)
+    out << "  sequences   at most " << plan.data.sequence_length << " positions (the longest record)\n";
   out << "  disk        " << human_bytes(4 * plan.counts().state) << " per checkpoint to resume from ("
       << e.checkpoint.keep << (e.checkpoint.keep_best ? " and the best" : "") << " are kept), "
       << human_bytes(4 * plan.counts().model) << " for the final model\n";

@@ -56,12 +56,12 @@ RunCost run_cost(const PlannedData& data, double step_seconds, int64_t ranks) {
 
 std::string layout_of(const StepRequest& request) {
   return std::string(to_string(request.strategy)) +
-         (request.sequence > 1 ? ", sequence " + std::to_string(request.sequence) : "") +
-         (request.tensor > 1 ? ", tensor " + std::to_string(request.tensor) : "") +
-         (request.sections > 1
-              ? ", pipeline " + std::to_string(request.sections) + " (" +
-                    std::to_string(request.gradient_accumulation) + " x " + std::to_string(request.sequences) + ")"
-              : "");
+         (request.sequence_ranks > 1 ? ", sequence " + std::to_string(request.sequence_ranks) : "") +
+         (request.tensor_ranks > 1 ? ", tensor " + std::to_string(request.tensor_ranks) : "") +
+         (request.sections > 1 ? ", pipeline " + std::to_string(request.sections) + " (" +
+                                     std::to_string(request.gradient_accumulation) + " x " +
+                                     std::to_string(request.sequences_per_rank) + ")"
+                               : "");
 }
 
 double significant(double value) { return std::strtod(printed("%.3g", value).c_str(), nullptr); }

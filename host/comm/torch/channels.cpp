@@ -211,10 +211,10 @@ const Mesh& Channels::mesh(int shard_group_size, bool is_cut) {
   return mesh;
 }
 
-void Channels::share_sequences(int sequence, int tensor) {
-  const int ranks = sequence * tensor;
+void Channels::share_sequences(int sequence_ranks, int tensor_ranks) {
+  const int ranks = sequence_ranks * tensor_ranks;
   TORCH_CHECK(ranks > 0 && size() % ranks == 0, "sequence groups of ", ranks, " of ", size(), " ranks");
-  ranks_ = RankMesh(rank(), size(), sequence, tensor);
+  ranks_ = RankMesh(rank(), size(), sequence_ranks, tensor_ranks);
   const auto group = [&](const RankAxis& line) -> RankGroup {
     return {line, line.size > 1 ? connect("sequence group of " + name_of(line), make_, line) : nullptr, nullptr};
   };

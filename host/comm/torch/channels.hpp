@@ -127,14 +127,14 @@ class Channels {
   /// Shard groups of `shard_group_size` ranks, which must divide size(), for whole parameters or for pieces of cut
   /// ones. The first call with these arguments connects them. [all ranks, collective]
   const Mesh& mesh(int shard_group_size, bool is_cut = false);
-  /// Makes groups of `sequence * tensor` consecutive ranks, which must divide size(), read the same sequences; 1 at the
-  /// start. The first call with these numbers connects them. [all ranks, collective]
-  void share_sequences(int sequence, int tensor = 1);
-  /// The ranks that read the same sequences: all `sequence * tensor`.
+  /// Makes groups of `sequence_ranks * tensor_ranks` consecutive ranks, which must divide size(), read the same
+  /// sequences; 1 at the start. The first call with these numbers connects them. [all ranks, collective]
+  void share_sequences(int sequence_ranks, int tensor_ranks = 1);
+  /// The ranks that read the same sequences: all `sequence_ranks * tensor_ranks`.
   const RankGroup& same_sequences_group() const { return same_sequences_group_; }
-  /// Of these, the `sequence` ranks with the same features of a block, which exchange heads for positions in attention.
+  /// Of these, the `sequence_ranks` with the same features of a block, which exchange heads for positions in attention.
   const RankGroup& attention_group() const { return attention_group_; }
-  /// Of these, the `tensor` ranks with the same positions, which divide a block's features.
+  /// Of these, the `tensor_ranks` with the same positions, which divide a block's features.
   const RankGroup& tensor_group() const { return tensor_group_; }
   /// The number of this rank's group of the same sequences, and how many there are.
   int data_rank() const { return rank() / same_sequences_group_.size; }

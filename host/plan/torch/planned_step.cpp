@@ -326,13 +326,13 @@ std::set<int64_t> ranks_to_plan(const Experiment& experiment, const StepRequest&
   // of the model the most micro-batches in flight.
   for (int64_t section = 1; section < request.sections; ++section)
     if (request.compare_ranks || section == 1 || section == request.sections - 1) ranks.insert(section * of_section);
-  const int64_t same_sequences = request.sequence * request.tensor;
+  const int64_t same_sequences = request.sequence_ranks * request.tensor_ranks;
   if (same_sequences > 1) ranks.insert(of_section - 1);
   if (traits_of(experiment.optimizer.kind).orthogonalizes) ranks.insert(request.ranks - 1);
   if (!request.compare_ranks) return ranks;
   for (const int64_t section : {int64_t{0}, int64_t{1}, request.sections - 1})
-    for (const int64_t rank :
-         {int64_t{1}, request.tensor, same_sequences - 1, same_sequences, request.shard_group_size, of_section - 1})
+    for (const int64_t rank : {int64_t{1}, request.tensor_ranks, same_sequences - 1, same_sequences,
+                               request.shard_group_size, of_section - 1})
       if (rank < of_section) ranks.insert(section * of_section + rank);
   return ranks;
 }
@@ -344,15 +344,15 @@ Experiment in_layout(Experiment experiment, const StepRequest& request) {
   parallel.strategy = request.strategy;
   parallel.shard_group_size = request.shard_group_size;
   parallel.processes = request.ranks;
-  parallel.sequence = request.sequence;
-  parallel.tensor = request.tensor;
+  parallel.sequence = request.sequence_ranks;
+  parallel.tensor = request.tensor_ranks;
   parallel.pipeline = request.sections;
   parallel.activation_checkpointing = request.activation_checkpointing;
   parallel.activation_offload = request.activation_offload;
   parallel.cpu_offload = request.offload;
   TrainConfig& train = experiment.train;
-  train.batch_size = request.sequences;
-  train.sequence_length = request.positions;
+  train.batch_size = request.sequences_per_rank;
+  train.sequence_length = request.sequence_length;
   train.gradient_accumulation = request.gradient_accumulation;
   train.global_batch_size = 0;
   if (request.trains_all) {

@@ -70,11 +70,11 @@ TestPlan plan_of(const Experiment& e, const Make& weighting) {
   plan.strategy = e.parallel.strategy;
   plan.shard_group_size = e.parallel.shard_group_size;
   plan.ranks = e.parallel.processes;
-  plan.sequence = e.parallel.sequence;
-  plan.tensor = e.parallel.tensor;
+  plan.sequence_ranks = e.parallel.sequence;
+  plan.tensor_ranks = e.parallel.tensor;
   plan.sections = e.parallel.pipeline;
-  plan.sequences = e.train.batch_size;
-  plan.positions = e.train.sequence_length;
+  plan.sequences_per_rank = e.train.batch_size;
+  plan.sequence_length = e.train.sequence_length;
   plan.gradient_accumulation = e.train.gradient_accumulation;
   plan.activation_checkpointing = e.parallel.activation_checkpointing;
   return plan;
@@ -412,7 +412,8 @@ TEST(PlannedSeconds, OfABorderAreOneExchangeMoreThanMicroBatches) {
     TestPlan plan = two_sections(micro_batches);
     const double computed = planned(plan).work.seconds;
     plan.rates->network = 1e6;
-    const double exchange = double(plan.sequences * plan.positions * plan.experiment.model.dim) * sizeof(float) / 1e6;
+    const double exchange =
+        double(plan.sequences_per_rank * plan.sequence_length * plan.experiment.model.dim) * sizeof(float) / 1e6;
     EXPECT_NEAR(planned(plan).work.seconds - computed, double(micro_batches + 1) * exchange, 1e-9) << micro_batches;
   }
 }
@@ -567,7 +568,7 @@ TestPlan thousand_ranks() {
   plan.experiment.model.layers = 6;
   plan.ranks = 1024;
   plan.sections = 4;
-  plan.tensor = plan.sequence = 2;
+  plan.tensor_ranks = plan.sequence_ranks = 2;
   plan.strategy = Strategy::hybrid_shard;
   plan.shard_group_size = 8;
   plan.gradient_accumulation = 4;
@@ -610,7 +611,7 @@ TEST(PlannedCollectives, RanksThatAgreeAreNotRefused) {
         plan.strategy = strategy;
         plan.ranks = 8;
         plan.shard_group_size = strategy == Strategy::hybrid_shard ? 4 : 0;
-        plan.sequence = sequence;
+        plan.sequence_ranks = sequence;
         plan.compare_ranks = true;
         EXPECT_NO_THROW(planned(plan)) << to_string(strategy) << ", " << to_string(optimizer) << ", " << sequence;
       }

@@ -247,7 +247,7 @@ TestPlan in_bf16(const ModelConfig& model, int64_t sequences, int64_t positions)
 /// Per second and device.
 double tokens(const Variant& variant, const Hardware& hardware) {
   const StepTime time = time_of(variant, *rates_on(hardware, Precision::bf16), 0);
-  return double(variant.request.sequences * variant.request.positions) / time.seconds;
+  return double(variant.request.sequences_per_rank * variant.request.sequence_length) / time.seconds;
 }
 
 /// benchmarks/llama3_h100_202412_torchtitan.md: Llama 3.1 8B, 2 x 8,192 tokens per H100 of 500 W, selective
