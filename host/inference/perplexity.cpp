@@ -83,9 +83,9 @@ std::vector<HeadLoss> head_losses(const PerplexityRequest& request) try {
   model.load(/*drafts=*/true, int64_t(S));
 
   ActivePipeline nothing;  // without a weighting
-  std::map<std::string, at::Tensor> states;
+  std::map<std::string, at::Tensor> pipeline_state;
   RankCollectives across(model.channels());
-  const RunContext run_context{model.num_heads(), model.config().vocab_size, 0, 0, across, states};
+  const RunContext run_context{model.num_heads(), model.config().vocab_size, 0, 0, across, pipeline_state};
   StepRunnerConfig config;
   config.token_loss.chunk_tokens = chunk_tokens(model.config().vocab_size, /*on_cuda=*/false);
   StepRunner step_runner(model.model(), nothing, model.channels(), config);

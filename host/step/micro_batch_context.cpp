@@ -139,7 +139,7 @@ Tensor MicroBatchContext::uniform(int64_t stream) const {
 }
 
 Tensor& MicroBatchContext::state(const std::string& name, const Tensor& first) const {
-  Tensor& kept = run_context_.states.try_emplace(name, first.detach().clone()).first->second;
+  Tensor& kept = run_context_.pipeline_state.try_emplace(name, first.detach().clone()).first->second;
   if (kept.device() != first.device()) kept = kept.to(first.device());  // it was loaded from a checkpoint
   return kept;
 }
@@ -167,7 +167,7 @@ void MicroBatchContext::leave() const {
   if (const std::string changed = given_.changed(); !changed.empty())
     throw Error(ExitStatus::plugin,
                 "it wrote into " + changed + ", which the host goes on using; change a clone() of it");
-  for (const auto& [name, kept] : run_context_.states) check_holds_values(kept, "state " + printable(name));
+  for (const auto& [name, kept] : run_context_.pipeline_state) check_holds_values(kept, "state " + printable(name));
 }
 
 void MicroBatchContext::check_holds_values(const Tensor& tensor, const std::string& what) const {

@@ -37,8 +37,8 @@ struct RunContext {
   int64_t seed = 0;
   int64_t total_steps = 0;
   Collectives& collectives;
-  std::map<std::string, at::Tensor>& states;     ///< the plugin's named state
-  std::function<FrozenModel&()> reference = {};  ///< whose logits an auxiliary loss reads
+  std::map<std::string, at::Tensor>& pipeline_state;  ///< what the plugin keeps between steps, by name
+  std::function<FrozenModel&()> reference = {};       ///< whose logits an auxiliary loss reads
 };
 
 /// Common to the micro-batches of one optimizer step, or of one validation.

@@ -25,12 +25,12 @@ std::vector<TokenSample> Samples::take(int64_t number) {
   const Tensor reference_loss = reference == signals.end() ? Tensor() : reference->second.cpu();
 
   std::map<std::string, Tensor> before;
-  for (const auto& [name, state] : run_context_.states) before[name] = state.clone();
+  for (const auto& [name, state] : run_context_.pipeline_state) before[name] = state.clone();
   StepTotals dropped;
   MicroBatchContext step(run_context_, {number, counts, dropped}, micro, signals);
   const std::vector<WeighedLosses> heads = step_runner_.weigh(step);
   step_runner_.forget_weights();
-  run_context_.states = std::move(before);
+  run_context_.pipeline_state = std::move(before);
   return channels_.rank() == 0 ? rows(micro, heads, reference_loss) : std::vector<TokenSample>{};
 }
 

@@ -32,9 +32,9 @@ StepRunnerConfig step_runner_config(const Experiment& e, When when, const at::De
   return config;
 }
 
-std::map<std::string, at::Tensor> copied(const std::map<std::string, at::Tensor>& states) {
+std::map<std::string, at::Tensor> copied(const std::map<std::string, at::Tensor>& pipeline_state) {
   std::map<std::string, at::Tensor> copies;
-  for (const auto& [name, state] : states) copies[name] = state.clone();
+  for (const auto& [name, state] : pipeline_state) copies[name] = state.clone();
   return copies;
 }
 
@@ -90,7 +90,7 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
                    experiment.seed,
                    num_steps,
                    collectives_,
-                   state_.pipeline,
+                   state_.pipeline_state,
                    [this]() -> FrozenModel& { return frozen_.front()->model(); }},
       step_runner_(model, pipeline, channels,
                    step_runner_config(experiment, pipeline.needs.when, model.compute().device())),
@@ -227,7 +227,7 @@ at::Tensor Trainer::weight_sums(const std::vector<MicroBatch>& micros, const Ste
                                 const CachedSignals& kept) {
   if (experiment_.train.normalize != LossDivisor::weights || micros.size() == 1 || !pipeline_.weighting) return {};
   const Phase phase("weights");
-  const std::map<std::string, at::Tensor> states = copied(state_.pipeline);
+  const std::map<std::string, at::Tensor> pipeline_state = copied(state_.pipeline_state);
   StepTotals dropped = empty_totals();
   at::Tensor sums;
   for (size_t i = 0; i < micros.size(); ++i) {
@@ -236,7 +236,7 @@ at::Tensor Trainer::weight_sums(const std::vector<MicroBatch>& micros, const Ste
     const at::Tensor micro_sums = step_runner_.weight_sums(step);
     sums = sums.defined() ? sums + micro_sums : micro_sums;
   }
-  state_.pipeline = states;
+  state_.pipeline_state = pipeline_state;
   return sums.defined() ? channels_.sum(sums, "summing the weights") : sums;
 }
 
@@ -259,8 +259,8 @@ std::pair<StepTotals, StepTotals> Trainer::accumulate(const std::vector<MicroBat
                                                       const CachedSignals& kept, const at::Tensor& weight_sums,
                                                       double waited_at_start) {
   const bool may_repeat = is_cuda(model_.compute().device());
-  const std::map<std::string, at::Tensor> states =
-      may_repeat ? copied(state_.pipeline) : std::map<std::string, at::Tensor>();
+  const std::map<std::string, at::Tensor> pipeline_state =
+      may_repeat ? copied(state_.pipeline_state) : std::map<std::string, at::Tensor>();
   double grew = 0;
   for (bool counts_selections = false;; counts_selections = true) {
     StepTotals totals = empty_totals();
@@ -273,7 +273,7 @@ std::pair<StepTotals, StepTotals> Trainer::accumulate(const std::vector<MicroBat
     grew = job.sum("memory/grew");
     optimizer_.drop_gradients();
     step_runner_.forget_weights();
-    state_.pipeline = states;
+    state_.pipeline_state = pipeline_state;
   }
 }
 

@@ -51,7 +51,8 @@ std::map<std::string, double> Validation::run(int64_t number) {
   const bool is_first = channels_.same_sequences_group().rank == 0;
   StepTotals totals(is_first);
   std::map<std::string, Tensor> before;
-  for (const auto& [name, state] : run_context_.states) before[name] = pipeline_.objective ? state.clone() : state;
+  for (const auto& [name, state] : run_context_.pipeline_state)
+    before[name] = pipeline_.objective ? state.clone() : state;
   WorkProgress progress("validating", int64_t(micros.size()));
   for (const MicroBatch& micro : micros) {
     progress.done(1);
@@ -68,7 +69,7 @@ std::map<std::string, double> Validation::run(int64_t number) {
     if (request_.exact_match) add_exact_matches(micro, scores[0].hits, totals);
     if (is_first) place_losses(micro, scores[0].losses, losses);
   }
-  run_context_.states = std::move(before);
+  run_context_.pipeline_state = std::move(before);
   if (channels_.section_index() < channels_.sections() - 1) return {};
   totals.exchange(channels_);
   if (pipeline_.objective) return objective_metrics(totals);
@@ -212,7 +213,7 @@ std::map<std::string, double> Validation::token_metrics(const StepTotals& totals
 
 std::map<std::string, double> Validation::token_classes(const Tensor& mine) const {
   const Tensor whole = channels_.sum(mine, "comparing validation tokens");
-  const auto [place, is_first] = run_context_.states.try_emplace(first_losses, whole.to(at::kFloat));
+  const auto [place, is_first] = run_context_.pipeline_state.try_emplace(first_losses, whole.to(at::kFloat));
   if (is_first) return {};
   // A run of an earlier version may have used more sequences, from the same start.
   const int64_t both = std::min(whole.size(0), place->second.size(0));

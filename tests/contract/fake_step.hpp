@@ -49,7 +49,7 @@ class FakeStep final : public HeadStep, public BatchStep, public ValueStep, publ
   std::map<std::string, std::pair<double, double>> metrics;  ///< sum, count
   std::pair<Tensor, Tensor> other_rank;                      ///< its values and mask, for quantile
   std::vector<Tensor> other_sums;                            ///< its contributions to the first, second, … sum
-  std::map<std::string, Tensor> states;                      ///< the plugin's state
+  std::map<std::string, Tensor> pipeline_state;              ///< the plugin's state
   int num_collectives = 0;
   int64_t head_in_hand = 1;
   int64_t stride = 1;  ///< between the heads' offsets
@@ -81,7 +81,7 @@ class FakeStep final : public HeadStep, public BatchStep, public ValueStep, publ
     return at::rand(valid_.sizes());
   }
   Tensor& state(const std::string& name, const Tensor& first) override {
-    return states.try_emplace(name, first.clone()).first->second;
+    return pipeline_state.try_emplace(name, first.clone()).first->second;
   }
   void metric(const std::string& name, const Tensor& sum, const Tensor& count) override {
     const OwnRead own;

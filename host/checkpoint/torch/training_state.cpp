@@ -152,7 +152,7 @@ void stream_state(SafetensorsWriter& writer, std::vector<Piece>& pieces, Sharded
 }  // namespace
 
 LoadedState load_training_state(const std::filesystem::path& folder, ShardedOptimizer& optimizer,
-                                std::map<std::string, at::Tensor>& tensors) {
+                                std::map<std::string, at::Tensor>& pipeline_state) {
   LoadedState loaded{read_manifest(folder), {}};
   const auto& [manifest, saved] = loaded;
   if (manifest.kind != ManifestKind::resume)
@@ -172,11 +172,11 @@ LoadedState load_training_state(const std::filesystem::path& folder, ShardedOpti
                               const Tensor& part) { reader.read(tensor, placed.piece, begin, part); };
         for_each_part(state, block, read);
       });
-  for (const auto& [name, shape] : saved.pipeline_tensors) {
+  for (const auto& [name, shape] : saved.pipeline_state_shapes) {
     Tensor tensor = at::empty(shape, reader.dtype(pipeline_prefix + name));
     const ParameterPiece whole({tensor.numel()}, ParameterCut::none, 0, 1);
     reader.read(pipeline_prefix + name, whole, 0, tensor.view({-1}));
-    tensors[name] = tensor;
+    pipeline_state[name] = tensor;
   }
   return loaded;
 }
@@ -205,8 +205,8 @@ std::vector<StateFlat> state_flats(ShardedOptimizer& optimizer) {
   return flats;
 }
 
-std::vector<Piece> cut_into_pieces(const std::vector<StateFlat>& flats, const std::map<std::string, Tensor>& tensors,
-                                   int rank) {
+std::vector<Piece> cut_into_pieces(const std::vector<StateFlat>& flats,
+                                   const std::map<std::string, Tensor>& pipeline_state, int rank) {
   std::vector<Piece> pieces;
   const std::string file = rank_file_name(rank);
   const auto add = [&](const std::string& tensor, const FlatParameter& placed, int64_t begin, int64_t count,
@@ -225,7 +225,7 @@ std::vector<Piece> cut_into_pieces(const std::vector<StateFlat>& flats, const st
                                });
   }
   if (rank == 0)
-    for (const auto& [name, tensor] : tensors)
+    for (const auto& [name, tensor] : pipeline_state)
       pieces.push_back({{pipeline_prefix + name, tensor.sizes().vec(), 0, tensor.numel(), file, pipeline_prefix + name},
                         tensor.flatten().contiguous()});
   return pieces;

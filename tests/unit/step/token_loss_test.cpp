@@ -50,9 +50,9 @@ class TokenLossTest : public testing::Test {
   Found ask(std::unique_ptr<Weighting> weighting, const MicroBatch& micro, bool normalize = false, double factor = 1) {
     const auto model = test::tiny_model(experiment_, Heads::all, &everything_, 9, rank_.channels);
     ActivePipeline pipeline = test::pipeline_of(std::move(weighting));
-    std::map<std::string, Tensor> states;
+    std::map<std::string, Tensor> pipeline_state;
     RankCollectives across(rank_.channels);
-    const RunContext run_context{heads, experiment_.model.vocab_size, 9, 1, across, states};
+    const RunContext run_context{heads, experiment_.model.vocab_size, 9, 1, across, pipeline_state};
     TokenLoss loss(*model, pipeline, rank_.channels, {normalize, 8, head_weights_});
     loss.scale_gradients(factor);
     Found found;

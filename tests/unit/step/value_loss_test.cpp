@@ -103,9 +103,9 @@ TEST(ValueLoss, AndItsGradientsEqualAutograd) {
     const auto model = test::tiny_model(experiment, Heads::none, &everything, 9, rank.channels, {{"v", kind}});
     fill_heads(*model);
     ActivePipeline pipeline = test::pipeline_of(std::make_unique<Squares>(kind));
-    std::map<std::string, Tensor> states;
+    std::map<std::string, Tensor> pipeline_state;
     RankCollectives across(rank.channels);
-    const RunContext run_context{0, experiment.model.vocab_size, 9, 1, across, states};
+    const RunContext run_context{0, experiment.model.vocab_size, 9, 1, across, pipeline_state};
     ValueLoss loss(*model, pipeline);
     loss.scale_gradients(factor);
     const MicroBatch micro = batch_of(two_answers, 8, 0);

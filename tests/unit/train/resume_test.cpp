@@ -56,14 +56,14 @@ Observed train_steps(TinyTraining& training, int64_t steps, Channels& channels) 
 void save(TinyTraining& training, const fs::path& folder, Channels& channels) {
   const TrainerState& state = training->state();
   StateSaver saver(channels.peers(), training->optimizer(), folder, {9});
-  saver.begin({state.step, "hash", {}, state.saved(), &state.pipeline}, SaveMode::alone);
+  saver.begin({state.step, "hash", {}, state.saved(), &state.pipeline_state}, SaveMode::alone);
   ASSERT_EQ(saver.finish()->failure, "");
 }
 
 void load(TinyTraining& training, const fs::path& folder) {
   TrainerState& state = training->state();
   const LoadedState loaded =
-      load_training_state(folder / checkpoint_name(before), training->optimizer(), state.pipeline);
+      load_training_state(folder / checkpoint_name(before), training->optimizer(), state.pipeline_state);
   state.restore(loaded.manifest, loaded.state, sequences, folder.string());
 }
 

@@ -194,7 +194,7 @@ std::string resumes(const Candidate& candidate) {
           printed("step %d: loss %.9g without interruption, %.9g after resuming; keep what outlives a call in "
                   "Step::state",
                   steps / 2 + int(i) + 1, whole[size_t(steps / 2) + i], rest[i]));
-  const size_t kept = interrupted.trainer().state().pipeline.size();
+  const size_t kept = interrupted.trainer().state().pipeline_state.size();
   return printed("%zu tensor%s of state", kept, kept == 1 ? "" : "s");
 }
 
