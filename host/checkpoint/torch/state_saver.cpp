@@ -189,10 +189,10 @@ void StateSaver::write(Work& work, SaveOutcome& outcome) {
   const int rank = peers_.rank();
   std::optional<FolderDraft> draft;
   const std::filesystem::path folder = open_draft(store, work, draft);
-  std::vector<Piece> pieces = cut_into_pieces(work.flats, work.pipeline_state, rank);
+  std::vector<SavedSlice> saved_slices = cut_into_slices(work.flats, work.pipeline_state, rank);
   std::string report;
   store.rethrow_on_all_ranks(failure_of([&] {
-    report = write_rank_file(folder, pieces, rank, work.manifest.state.at("optimizer_steps"), optimizer_, [&] {
+    report = write_rank_file(folder, saved_slices, rank, work.manifest.state.at("optimizer_steps"), optimizer_, [&] {
       if (optimizer_.is_in_file()) work.copied.set_value();
     });
     if (rank == 0 && work.describe) describe(work, folder, outcome);
