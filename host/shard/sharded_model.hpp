@@ -102,7 +102,8 @@ class ShardedModel {
   const SequenceSplit& split() const { return split_; }
   /// The ranks that have the other pieces of the embedding and the output layer; null: this rank has all of them.
   const RankExchange* vocabulary() const { return vocabulary_ ? &*vocabulary_ : nullptr; }
-  Pass pass(bool training, int64_t seed, int64_t step, const at::Tensor& sequence, const Documents& documents) const {
+  ForwardContext forward_context(bool training, int64_t seed, int64_t step, const at::Tensor& sequence,
+                                 const Documents& documents) const {
     return {
         training, seed, step, sequence, documents, attention_ ? &*attention_ : nullptr, tensor_ ? &*tensor_ : nullptr};
   }

@@ -117,9 +117,10 @@ TEST(ValueLoss, AndItsGradientsEqualAutograd) {
     Tensor d_trunk = at::ones_like(trunk);
     {
       const GatherScope norm(model->unit("norm"));
-      const Pass pass = model->pass(true, experiment.seed, 1, micro.batch.sequence, micro.documents);
-      loss.differentiate(step, trunk, pass, d_trunk);
-      loss.evaluate(step, trunk, pass);
+      const ForwardContext context =
+          model->forward_context(true, experiment.seed, 1, micro.batch.sequence, micro.documents);
+      loss.differentiate(step, trunk, context, d_trunk);
+      loss.evaluate(step, trunk, context);
     }
     for (const char* unit : {"norm", "value_heads"}) {
       model->unit(unit).start_reduce(true);
