@@ -112,8 +112,8 @@ int64_t TextModel::positions_for(int64_t prompt, int64_t max_tokens) const {
 
 void TextModel::load(bool drafts, int64_t positions, int64_t texts, at::ScalarType weights) {
   ShardedModelRequest request;
-  request.layout.model = &config_;
-  request.layout.heads = drafts ? Heads::all : Heads::first;
+  request.spec.model = &config_;
+  request.spec.heads = drafts ? Heads::all : Heads::first;
   request.options.strategy = Strategy::no_shard;
   request.positions = positions;
   model_ = std::make_unique<ShardedModel>(request, rank_.channels);

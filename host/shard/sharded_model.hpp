@@ -63,7 +63,7 @@ class GatherScope {
 };
 
 struct ShardedModelRequest {
-  LayoutRequest layout;
+  ModelSpec spec;
   GroupOptions options;
   int64_t positions = 0;  ///< longest sequence
   Section section = {};   ///< the part of the model to hold; `channels` are those of its ranks

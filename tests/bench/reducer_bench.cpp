@@ -246,8 +246,8 @@ int run(bool through_sockets, int64_t steps) {
   const ModelConfig config = small();
   const Everything everything;
   ShardedModelRequest request;
-  request.layout.model = &config;
-  request.layout.adapter = &everything;
+  request.spec.model = &config;
+  request.spec.adapter = &everything;
   request.options.strategy = Strategy::no_shard;
   request.positions = positions;
   Host host(request, channels);
@@ -258,7 +258,7 @@ int run(bool through_sockets, int64_t steps) {
   group->setBackend(at::kCPU, c10d::ProcessGroup::BackendType::GLOO,
                     sockets(store, {peers.rank(), peers.size()}, std::chrono::seconds(60)));
   group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
-  Plain plain(model_units(request.layout), host.model(), group);
+  Plain plain(model_units(request.spec), host.model(), group);
 
   Model with_host(config, host), with_plain(config, plain);
   at::manual_seed(1 + uint64_t(peers.rank()));

@@ -35,8 +35,8 @@ ModelConfig small() {
 
 ShardedModelRequest request_for(const ModelConfig& model, const Adapter& adapter, Strategy strategy) {
   ShardedModelRequest request;
-  request.layout.model = &model;
-  request.layout.adapter = &adapter;
+  request.spec.model = &model;
+  request.spec.adapter = &adapter;
   request.options.strategy = strategy;
   request.options.shard_group_size = 2;  // of hybrid_shard
   request.positions = 8;

@@ -49,7 +49,7 @@ struct MadeModel {
       : MadeModel(odd_shape(future_tokens), positions, seed) {}
   MadeModel(const ModelConfig& shape, int64_t positions, uint64_t seed) : config(shape) {
     ShardedModelRequest request;
-    request.layout.model = &config;
+    request.spec.model = &config;
     request.options.strategy = Strategy::no_shard;
     request.positions = positions;
     model = std::make_unique<ShardedModel>(request, rank.channels);

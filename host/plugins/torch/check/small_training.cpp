@@ -114,11 +114,11 @@ void sharpen(ShardedModel& model, double factor) {
   }
 }
 
-std::unique_ptr<ShardedModel> small_model(const Experiment& experiment, const LayoutRequest& layout, int64_t seed,
+std::unique_ptr<ShardedModel> small_model(const Experiment& experiment, const ModelSpec& spec, int64_t seed,
                                           const at::Device& device, Channels& channels) {
   ShardedModelRequest request;
-  request.layout = layout;
-  request.layout.model = &experiment.model;
+  request.spec = spec;
+  request.spec.model = &experiment.model;
   request.options.strategy = Strategy::no_shard;
   request.options.device = device;
   request.positions = experiment.train.sequence_length;
@@ -136,11 +136,11 @@ SmallTraining::SmallTraining(SmallParts parts)
                               parts_.objective ? parts_.objective() : nullptr, experiment_)) {
   if (parts_.auxiliary_loss) add_auxiliary_loss(parts_.name, parts_.auxiliary_loss(), experiment_, pipeline_);
   static const EverythingTrains everything;
-  LayoutRequest layout;
-  layout.heads = pipeline_.objective ? Heads::none : Heads::all;
-  layout.adapter = parts_.adapter ? parts_.adapter : &everything;
-  layout.value_heads = pipeline_.needs.heads;
-  model_ = small_model(experiment_, layout, experiment_.seed, parts_.device, rank_.channels);
+  ModelSpec spec;
+  spec.heads = pipeline_.objective ? Heads::none : Heads::all;
+  spec.adapter = parts_.adapter ? parts_.adapter : &everything;
+  spec.value_heads = pipeline_.needs.heads;
+  model_ = small_model(experiment_, spec, experiment_.seed, parts_.device, rank_.channels);
   draw_value_head(*model_, 0.1);
   if (!pipeline_.objective) sharpen(*model_, parts_.sharpness);
   BatchRequest wanted;
@@ -169,10 +169,10 @@ FrozenCaches SmallTraining::frozen_models() {
 }
 
 std::shared_ptr<FrozenModel> SmallTraining::frozen_model(bool values) {
-  LayoutRequest layout;
-  layout.heads = values ? Heads::none : Heads::first;
-  if (values) layout.value_heads = {{"value", "linear"}};
-  auto model = small_model(experiment_, layout, experiment_.seed + 1, parts_.device, rank_.channels);
+  ModelSpec spec;
+  spec.heads = values ? Heads::none : Heads::first;
+  if (values) spec.value_heads = {{"value", "linear"}};
+  auto model = small_model(experiment_, spec, experiment_.seed + 1, parts_.device, rank_.channels);
   if (values) draw_value_head(*model, parts_.value_scale);
   return std::make_shared<FrozenModel>(std::move(model),
                                        chunk_tokens(experiment_.model.vocab_size, parts_.device.is_cuda()));

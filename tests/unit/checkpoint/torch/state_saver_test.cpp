@@ -60,9 +60,9 @@ class State {
         at::ScalarType weights = at::kFloat)
       : config_(small_model()) {
     ShardedModelRequest request;
-    request.layout.model = &config_;
-    request.layout.heads = Heads::all;
-    request.layout.adapter = &adapter_;
+    request.spec.model = &config_;
+    request.spec.heads = Heads::all;
+    request.spec.adapter = &adapter_;
     request.options.strategy = layout.strategy;
     request.options.shard_group_size = layout.shard_group_size;
     request.options.param_dtype = weights;

@@ -61,10 +61,10 @@ class BlockTest : public testing::TestWithParam<int64_t> {
   }
   Block make(const Adapter* adapter = nullptr) {
     model_ = small(GetParam());
-    LayoutRequest request;
-    request.model = &model_;
-    request.adapter = adapter;
-    for (const UnitSpec& unit : model_units(request))
+    ModelSpec spec;
+    spec.model = &model_;
+    spec.adapter = adapter;
+    for (const UnitSpec& unit : model_units(spec))
       for (const ParameterSpec& parameter : unit.parameters)
         handles_[parameter.name] = store_.add(at::randn(parameter.shape) * 0.5);
     return {model_, "layers.0", [this](const std::string& name) { return handles_.at(name); }, adapter};

@@ -72,11 +72,11 @@ StepTime time_of(const Variant& one, const Rates& rates, double peak) {
 /// In fp32, padded for `ranks`, of the units whose names begin like that.
 double bytes_of(const TestPlan& plan, int64_t ranks, const std::string& name = "") {
   const test::Everything everything;
-  LayoutRequest request;
-  request.model = &plan.experiment.model;
-  request.adapter = &everything;
+  ModelSpec spec;
+  spec.model = &plan.experiment.model;
+  spec.adapter = &everything;
   int64_t elements = 0;
-  for (const UnitSpec& unit : model_units(request)) {
+  for (const UnitSpec& unit : model_units(spec)) {
     if (!unit.name.starts_with(name)) continue;
     int64_t of_unit = 0;
     for (const ParameterSpec& parameter : unit.parameters) of_unit += round_up(parameter.count(), alignment);
