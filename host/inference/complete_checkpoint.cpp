@@ -23,7 +23,7 @@ ShardedModelRequest request_for(const BaseModel& base, const ModelConfig& config
   request.spec.trained_parts = {base.last_blocks, base.names};
   request.options.strategy = Strategy::no_shard;
   request.options.param_dtype = precision_dtype(from_name<Precision>(base.precision).value_or(Precision::fp32));
-  request.positions = 1;  // only the weights are used
+  request.sequence_length = 1;  // only the weights are used
   return request;
 }
 

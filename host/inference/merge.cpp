@@ -23,7 +23,7 @@ void merge_adapter(const MergeRequest& request) try {
   wanted.spec.trained_parts.names = trained_parameters_in(request.adapter, config);
   wanted.spec.value_heads = read_saved_value_heads(request.base);
   wanted.options.strategy = Strategy::no_shard;
-  wanted.positions = 1;  // only the weights are used
+  wanted.sequence_length = 1;  // only the weights are used
   ShardedModel model(wanted, rank.channels);
   load_model(request.base, model);
   load_adapter(request.adapter, {request.plugin.description.name, "", request.plugin.options}, model);

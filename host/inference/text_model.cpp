@@ -115,7 +115,7 @@ void TextModel::load(bool drafts, int64_t positions, int64_t texts, at::ScalarTy
   request.spec.model = &config_;
   request.spec.heads = drafts ? Heads::all : Heads::first;
   request.options.strategy = Strategy::no_shard;
-  request.positions = positions;
+  request.sequence_length = positions;
   model_ = std::make_unique<ShardedModel>(request, rank_.channels);
   load_model(folder_, *model_);
   cached_ = std::make_unique<CachedModel>(*model_, positions, texts, weights);

@@ -129,7 +129,7 @@ ShardedModel::ShardedModel(const ShardedModelRequest& request, Channels& channel
     heads_.emplace_back(config_, head_block_name(config_, k), find, request.spec.adapter);
   if (section_.is_last())
     for (const ValueHead& head : request.spec.value_heads) value_heads_.emplace_back(config_, head, find);
-  rotary_ = rotary_table(request.positions, head_dim(config_), config_.rope_theta, request.options.device,
+  rotary_ = rotary_table(request.sequence_length, head_dim(config_), config_.rope_theta, request.options.device,
                          config_.rope_scaling);
   for (const char* name : {embedding_weight, output_weight})
     if (handles_.contains(name) && !piece_of(name).is_whole())

@@ -65,8 +65,8 @@ class GatherScope {
 struct ShardedModelRequest {
   ModelSpec spec;
   GroupOptions options;
-  int64_t positions = 0;  ///< longest sequence
-  Section section = {};   ///< the part of the model to hold; `channels` are those of its ranks
+  int64_t sequence_length = 0;  ///< the longest, in positions
+  Section section = {};         ///< the part of the model to hold; `channels` are those of its ranks
 };
 
 class ShardedModel {

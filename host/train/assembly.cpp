@@ -284,7 +284,7 @@ ShardedModelRequest policy_request(const Experiment& experiment, const ActivePip
   request.spec.optimizer = experiment.optimizer;
   request.spec.trained_parts = experiment.trained_parts;
   request.options = group_options(experiment.parallel, device);
-  request.positions = experiment.train.sequence_length;
+  request.sequence_length = experiment.train.sequence_length;
   return request;
 }
 
@@ -299,7 +299,7 @@ ShardedModelRequest frozen_request(const Experiment& experiment, const FrozenCon
   request.spec.heads = first_heads(heads.token_heads);
   request.spec.value_heads = heads.value_heads;
   request.options = group_options(parallel, device);
-  request.positions = experiment.train.sequence_length;
+  request.sequence_length = experiment.train.sequence_length;
   return request;
 }
 

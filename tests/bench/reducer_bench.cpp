@@ -249,7 +249,7 @@ int run(bool through_sockets, int64_t steps) {
   request.spec.model = &config;
   request.spec.adapter = &everything;
   request.options.strategy = Strategy::no_shard;
-  request.positions = positions;
+  request.sequence_length = positions;
   Host host(request, channels);
   host.begin();
 

@@ -39,7 +39,7 @@ ShardedModelRequest request_for(const ModelConfig& model, const Adapter& adapter
   request.spec.adapter = &adapter;
   request.options.strategy = strategy;
   request.options.shard_group_size = 2;  // of hybrid_shard
-  request.positions = 8;
+  request.sequence_length = 8;
   return request;
 }
 

@@ -178,7 +178,7 @@ std::vector<bool> sections_with_twins(const ModelConfig& model, const Adapter& a
     request.spec.model = &model;
     request.spec.heads = heads;
     request.spec.adapter = &adapter;
-    request.positions = 8;
+    request.sequence_length = 8;
     request.section = {channels.section_index(), 3};
     const ShardedModel sharded(request, channels);
     const std::lock_guard lock(mutex);

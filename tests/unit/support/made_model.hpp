@@ -51,7 +51,7 @@ struct MadeModel {
     ShardedModelRequest request;
     request.spec.model = &config;
     request.options.strategy = Strategy::no_shard;
-    request.positions = positions;
+    request.sequence_length = positions;
     model = std::make_unique<ShardedModel>(request, rank.channels);
     fill_at_random(*model, seed);
   }

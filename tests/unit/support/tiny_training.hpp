@@ -91,7 +91,7 @@ inline std::unique_ptr<ShardedModel> empty_model(const Experiment& experiment, H
   request.spec.value_heads = value_heads;
   request.spec.optimizer = experiment.optimizer;
   request.options = group_options(experiment.parallel, device);
-  request.positions = experiment.train.sequence_length;
+  request.sequence_length = experiment.train.sequence_length;
   if (adapter) request.section = section_of(channels);  // a reference is whole
   return std::make_unique<ShardedModel>(request, channels);
 }

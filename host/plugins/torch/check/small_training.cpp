@@ -121,7 +121,7 @@ std::unique_ptr<ShardedModel> small_model(const Experiment& experiment, const Mo
   request.spec.model = &experiment.model;
   request.options.strategy = Strategy::no_shard;
   request.options.device = device;
-  request.positions = experiment.train.sequence_length;
+  request.sequence_length = experiment.train.sequence_length;
   auto model = std::make_unique<ShardedModel>(request, channels);
   model->initialize(seed);
   return model;

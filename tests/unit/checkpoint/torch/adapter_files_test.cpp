@@ -66,7 +66,7 @@ void on_a_model(const Layout& layout, const Adapter& adapter,
     request.spec.adapter = &adapter;
     request.options.strategy = layout.strategy;
     request.options.param_dtype = layout.compute;
-    request.positions = 4;
+    request.sequence_length = 4;
     ShardedModel model(request, channels);
     model.initialize(layout.seed);
     body(model, channels);

@@ -67,7 +67,7 @@ class State {
     request.options.shard_group_size = layout.shard_group_size;
     request.options.param_dtype = weights;
     request.options.masters_in_file = file.has_value();
-    request.positions = 8;
+    request.sequence_length = 8;
     model_ = std::make_unique<ShardedModel>(request, channels);
     optimizer_ = std::make_unique<ShardedOptimizer>(OptimizerConfig{}, model_->trained_groups(), /*ema=*/0, file);
   }
