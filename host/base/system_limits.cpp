@@ -210,7 +210,7 @@ void check_stack_limit() {
 }
 
 void check_descriptors(int count) {
-  std::vector<Descriptor> opened;
+  std::vector<FileDescriptor> opened;
   for (int i = 0; i < count; ++i) {
     opened.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
     if (opened.back().get() < 0)
