@@ -139,7 +139,7 @@ Answers write_answers(const AnswerRequest& request) try {
       one.take = [&](int64_t id) { return text.add(model.tokenizer()->decode({int32_t(id)})); };
     }
   WorkProgress progress("answering", int64_t(wanted.size()));
-  model.decode_all(wanted, [&] { progress.done(1); });
+  model.decode_all(wanted, [&] { progress.advance(1); });
   for (size_t i = 0; i < places.size(); ++i) *places[i] = texts[i].text();
   return answers;
 } catch (...) {

@@ -105,7 +105,7 @@ std::vector<HeadLoss> head_losses(const PerplexityRequest& request) try {
       heads[k].loss += scores[k].losses.sum(at::kDouble).item<double>();
       heads[k].bytes += decoded_bytes(ids, window.end, micro.counts[k], *model.tokenizer());
     }
-    progress.done(int64_t(window.end - window.first_new));
+    progress.advance(int64_t(window.end - window.first_new));
   }
   if (heads[0].tokens == 0)
     throw Error(ExitStatus::usage, "the text has " + std::to_string(ids.size()) + " tokens, wanted more than " +

@@ -194,7 +194,7 @@ void ShardedModel::fill(const ReadPart& read, const std::string& what) {
         } else if (spec.init.kind == Init::Kind::row_norms) {
           norms.insert(spec.name);
         }
-        progress.done(part.numel() * int64_t(sizeof(float)));
+        progress.advance(part.numel() * int64_t(sizeof(float)));
       };
       group->change_master([&](const at::Tensor& block, int64_t end) { group->for_each_part(block, end, fill_part); });
     }

@@ -55,7 +55,7 @@ std::map<std::string, double> Validation::run(int64_t number) {
     before[name] = pipeline_.objective ? state.clone() : state;
   WorkProgress progress("validating", int64_t(micros.size()));
   for (const MicroBatch& micro : micros) {
-    progress.done(1);
+    progress.advance(1);
     MicroBatchContext step(run_context_, {number, counts, totals}, micro);
     const std::vector<Scores> scores = step_runner_.evaluate(step);
     for (size_t k = 0; k < scores.size(); ++k) {

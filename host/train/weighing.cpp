@@ -86,7 +86,7 @@ class Weighing {
       take(micro, step_runner_.weigh(step));
       step_runner_.refuse_faulty_weights();
       step_runner_.forget_weights();
-      progress.done(std::min(size, sequences_ - first));
+      progress.advance(std::min(size, sequences_ - first));
     }
     return std::move(result_);
   }

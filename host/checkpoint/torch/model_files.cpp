@@ -139,7 +139,7 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
     writer->write(spec.name, 0, value.const_data_ptr(), bytes);
     manifest.slices.push_back({parameter_prefix + spec.name, spec.shape, 0, value.numel(), file_name, spec.name,
                                crc32c(value.const_data_ptr(), bytes)});
-    progress.done(int64_t(bytes));
+    progress.advance(int64_t(bytes));
   };
   const bool is_writing = writes && !failure;
   const auto failed = for_each_saved_tensor(model, adapter, is_writing ? VisitSaved(write) : nullptr);

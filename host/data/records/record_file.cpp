@@ -128,7 +128,7 @@ void for_each_record(const fs::path& file, const RecordNeeds& needs, RecordMista
   check_file_kind(file, FileUse::json_lines);
   const std::string format = needs.format.empty() ? recognised_format(file) : needs.format;
   for_each_line(file, max_line_bytes, [&](int64_t number, std::string_view line, size_t bytes) {
-    if (progress) progress->done(int64_t(bytes) + 1);
+    if (progress) progress->advance(int64_t(bytes) + 1);
     if (bytes > max_line_bytes) {
       mistakes.add(file, number,
                    " a line of " + human_bytes(int64_t(bytes)) + ", wanted at most " +

@@ -63,7 +63,7 @@ void for_each_json_text(const fs::path& file, const std::vector<std::string>& wa
   };
   WorkProgress progress("reading " + file.filename().string(), int64_t(fs::file_size(file)), WorkProgress::Unit::bytes);
   for_each_line(file, max_jsonl_line_bytes, [&](int64_t number, std::string_view line, size_t bytes) {
-    progress.done(int64_t(bytes) + 1);
+    progress.advance(int64_t(bytes) + 1);
     if (bytes > max_jsonl_line_bytes) mistakes.add_long_line(number, bytes);
     if (is_blank(line)) return true;  // also a line that is too long
     const auto parsed = parse_object(line, wants);

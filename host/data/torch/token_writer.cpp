@@ -70,7 +70,7 @@ void TokenWriter::add_document(TextStream& in, int64_t left, WorkProgress* progr
     bytes.resize(kept + size_t(wanted));
     const size_t got = in.read(bytes.data() + kept, size_t(wanted));
     bytes.resize(kept + got);
-    if (progress) progress->done(int64_t(got));
+    if (progress) progress->advance(int64_t(got));
     left = got == 0 ? 0 : left - int64_t(got);
     more = left > 0;
     const size_t usable = repairs && more ? complete_utf8_length(bytes) : bytes.size();
