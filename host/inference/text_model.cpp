@@ -128,8 +128,8 @@ Decoded TextModel::decode(const DecodeRequest& request) {
 }
 
 std::vector<Decoded> TextModel::decode_all(const std::vector<DecodeRequest>& requests,
-                                           const std::function<void()>& done) {
-  return wmtp::decode_all(*cached_, requests, done);
+                                           const std::function<void()>& on_decoded) {
+  return wmtp::decode_all(*cached_, requests, on_decoded);
 }
 
 }  // namespace wmtp

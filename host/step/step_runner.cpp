@@ -383,16 +383,16 @@ std::vector<Scores> StepRunner::evaluate(MicroBatchContext& step) {
   return scores;
 }
 
-/// Calls take(head, its hidden states) for each head, in order, with the pipeline's weights of the moments before.
-template <class Take>
-void StepRunner::weigh_heads(MicroBatchContext& step, const ForwardContext& context, Take take) {
+/// Calls on_head(head, its hidden states) for each head, in order, with the pipeline's weights of the moments before.
+template <class OnHead>
+void StepRunner::weigh_heads(MicroBatchContext& step, const ForwardContext& context, OnHead on_head) {
   without_gradient(step.micro_batch(), context, [&](const HeadInputs& inputs) {
     if (!model_.value_heads().empty()) value_loss_.evaluate(step, inputs.trunk, context);
     const GatherScope output(model_.unit("output"));
     token_loss_->weigh_before_the_heads(step);
     token_loss_->weigh_all(step, heads_in_order(inputs, context));
     const auto hidden_of = heads_in_order(inputs, context);
-    for (int64_t k = 1; k <= model_.num_heads(); ++k) take(k, hidden_of(k));
+    for (int64_t k = 1; k <= model_.num_heads(); ++k) on_head(k, hidden_of(k));
   });
 }
 

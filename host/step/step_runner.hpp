@@ -116,8 +116,8 @@ class StepRunner {
                    const ForwardContext& context, bool last);
   template <class Evaluate>
   void without_gradient(const MicroBatch& micro, const ForwardContext& context, Evaluate evaluate);
-  template <class Take>
-  void weigh_heads(MicroBatchContext& step, const ForwardContext& context, Take take);
+  template <class OnHead>
+  void weigh_heads(MicroBatchContext& step, const ForwardContext& context, OnHead on_head);
   std::function<at::Tensor(int64_t head)> heads_in_order(const HeadInputs& inputs, const ForwardContext& context) const;
   at::Tensor run_head(int64_t head, const at::Tensor& input, const at::Tensor& embedded,
                       const ForwardContext& context) const;

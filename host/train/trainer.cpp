@@ -43,9 +43,9 @@ std::optional<OptimizerStateFileOptions> optimizer_state_file(const Experiment& 
   return OptimizerStateFileOptions{e.resolve(e.parallel.offload_path)};
 }
 
-double seconds_of(const std::function<void()>& call) {
+double seconds_of(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
-  call();
+  work();
   return seconds_since(start);
 }
 

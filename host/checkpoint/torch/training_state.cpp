@@ -98,12 +98,12 @@ void check_complete(const SliceReader& reader, const SavedState& saved, ShardedO
 
 /// Calls visit(tensor, placed, begin, part) for each part of a logical tensor in the block
 /// (ParameterGroup::for_each_part).
-template <class Visit>
-void for_each_part(const ShardedOptimizer::State& state, const StateBlock& block, Visit visit) {
+template <class OnPart>
+void for_each_part(const ShardedOptimizer::State& state, const StateBlock& block, OnPart on_part) {
   for (const auto& [prefix, flat] : block.flats())
     state.group->for_each_part(flat, block.end,
                                [&, &prefix = prefix](const FlatParameter& placed, int64_t begin, const Tensor& part) {
-                                 visit(prefix + placed.spec.name, placed, begin, part);
+                                 on_part(prefix + placed.spec.name, placed, begin, part);
                                });
 }
 

@@ -50,13 +50,13 @@ void JsonlMistakes::raise() const {
 }
 
 void for_each_json_line(const fs::path& file, const std::vector<std::string>& wanted, JsonlMistakes& mistakes,
-                        const std::function<void(int64_t, const Json&)>& take) {
+                        const std::function<void(int64_t, const Json&)>& on_line) {
   for_each_json_text(file, wanted, mistakes,
-                     [&](int64_t line, const Json& object, std::string_view) { take(line, object); });
+                     [&](int64_t line, const Json& object, std::string_view) { on_line(line, object); });
 }
 
 void for_each_json_text(const fs::path& file, const std::vector<std::string>& wanted, JsonlMistakes& mistakes,
-                        const std::function<void(int64_t, const Json&, std::string_view)>& take) {
+                        const std::function<void(int64_t, const Json&, std::string_view)>& on_line) {
   check_file_kind(file, FileUse::json_lines);
   const auto wants = [&](const std::string& field) {
     return std::find(wanted.begin(), wanted.end(), field) != wanted.end();
@@ -70,7 +70,7 @@ void for_each_json_text(const fs::path& file, const std::vector<std::string>& wa
     if (const auto* mistake = std::get_if<LineMistake>(&parsed))
       mistakes.add(number, *mistake);
     else
-      take(number, std::get<Json>(parsed), line);
+      on_line(number, std::get<Json>(parsed), line);
     return true;
   });
 }

@@ -15,7 +15,7 @@ constexpr size_t piece_bytes = 1 << 20;
 
 std::string id_dtype(int64_t vocab_size) { return vocab_size < 65536 ? "uint16" : "uint32"; }
 
-void for_each_piece(const std::filesystem::path& file, const std::function<bool(std::string_view)>& take,
+void for_each_piece(const std::filesystem::path& file, const std::function<bool(std::string_view)>& on_piece,
                     bool as_bytes) {
   TextStream in(file, as_bytes);
   while (in.next_text()) {
@@ -27,7 +27,7 @@ void for_each_piece(const std::filesystem::path& file, const std::function<bool(
       text.resize(kept + got);
       ended = got < piece_bytes;
       const size_t cut = ended ? text.size() : split_point(text);
-      if (cut > 0 && !take(std::string_view(text).substr(0, cut))) return;
+      if (cut > 0 && !on_piece(std::string_view(text).substr(0, cut))) return;
       text.erase(0, cut);
     }
   }

@@ -101,15 +101,15 @@ struct LinearCrossEntropy::Chunk {
   }
 };
 
-template <class Call>
-void LinearCrossEntropy::for_each_chunk(int64_t count, int64_t most, bool is_meta, Call call) const {
-  if (!split_) return for_each_part(count, chunk_, is_meta, [&](int64_t begin, int64_t n) { call(begin, n, n); });
+template <class OnChunk>
+void LinearCrossEntropy::for_each_chunk(int64_t count, int64_t most, bool is_meta, OnChunk on_chunk) const {
+  if (!split_) return for_each_part(count, chunk_, is_meta, [&](int64_t begin, int64_t n) { on_chunk(begin, n, n); });
   TORCH_CHECK(count <= most, "a rank has ", count, " tokens, but ", most, " is the most that one has");
   const int64_t of_rank = (chunk_ + split_->ranks() - 1) / split_->ranks();
   // Of a step without values also every chunk: its exchanges count.
   for_each_part(most, of_rank, /*is_meta=*/false, [&](int64_t begin, int64_t n) {
     const int64_t first = std::min(begin, count);
-    call(first, n, std::min(n, count - first));
+    on_chunk(first, n, std::min(n, count - first));
   });
 }
 

@@ -81,10 +81,10 @@ class LinearCrossEntropy {
   Chosen found(const at::Tensor& coefficients, double nonzero_share) const;
   Scores score(const at::Tensor& hidden, const at::Tensor& targets, ScoreRequest request, ScoredChunk* kept,
                int64_t most) const;
-  /// Calls call(begin, n, own) for chunks of the tokens, of which this rank has `count` and another one at most `most`:
-  /// n tokens of each rank from `begin`, of which this rank has `own`.
-  template <class Call>
-  void for_each_chunk(int64_t count, int64_t most, bool is_meta, Call call) const;
+  /// Calls on_chunk(begin, n, own) for chunks of the tokens, of which this rank has `count` and another one at most
+  /// `most`: n tokens of each rank from `begin`, of which this rank has `own`.
+  template <class OnChunk>
+  void for_each_chunk(int64_t count, int64_t most, bool is_meta, OnChunk on_chunk) const;
   Chunk chunk_of(const at::Tensor& hidden, const at::Tensor& targets, int64_t n, const at::Tensor& weight) const;
   ScoredLogits scored(const Chunk& chunk, const at::Tensor& targets, ScoreRequest request) const;
   void complete(Chunk& chunk, at::Tensor log_sum, at::Tensor coefficient, int64_t n) const;

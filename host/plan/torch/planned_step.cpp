@@ -75,10 +75,10 @@ class PlannedBatches final : public BatchSource {
   bool separate_;
 };
 
-template <class Visit>
-void for_each_parameter(const ShardedModel& model, Visit visit) {
+template <class OnParameter>
+void for_each_parameter(const ShardedModel& model, OnParameter on_parameter) {
   for (const UnitSpec& unit : model.whole())
-    for (const ParameterSpec& spec : unit.parameters) visit(spec, unit);
+    for (const ParameterSpec& spec : unit.parameters) on_parameter(spec, unit);
 }
 
 /// The experiment's steps on one rank.
