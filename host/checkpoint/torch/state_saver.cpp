@@ -191,7 +191,7 @@ void StateSaver::write(Work& work, SaveOutcome& outcome) {
   const std::filesystem::path folder = open_draft(store, work, draft);
   std::vector<SavedSlice> saved_slices = cut_into_slices(work.flats, work.pipeline_state, rank);
   std::string report;
-  store.rethrow_on_all_ranks(failure_of([&] {
+  store.throw_failure_on_any_rank(failure_of([&] {
     report = write_rank_file(folder, saved_slices, rank, work.manifest.state.at("optimizer_steps"), optimizer_, [&] {
       if (optimizer_.is_in_file()) work.copied.set_value();
     });
@@ -236,7 +236,7 @@ void StateSaver::describe(const Work& work, const std::filesystem::path& folder,
 /// Returns the folder of this rank's writer; writers create theirs.
 std::filesystem::path StateSaver::open_draft(BackgroundStore& store, const Work& work,
                                              std::optional<FolderDraft>& draft) const {
-  store.rethrow_on_all_ranks(failure_of([&] {
+  store.throw_failure_on_any_rank(failure_of([&] {
     if (!is_writer()) return;
     draft.emplace(work.target);
     if (peers_.rank() == 0) crash_here(CrashPoint::draft_made);
