@@ -278,9 +278,9 @@ std::pair<StepTotals, StepTotals> Trainer::accumulate(const std::vector<MicroBat
 }
 
 void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, const CachedSignals& kept,
-                                const StepState& step_state) {
+                                const StepContext& step_context) {
   step_runner_.run(micros, [&](size_t i) {
-    return std::make_unique<MicroBatchContext>(run_context_, step_state, micros[i], frozen_signals(micros, i, kept));
+    return std::make_unique<MicroBatchContext>(run_context_, step_context, micros[i], frozen_signals(micros, i, kept));
   });
 }
 
