@@ -63,7 +63,7 @@ OrderedJson to_json(const PlannedCluster& cluster, const PlannedData& data) {
   };
   for (const StepCost& cost : cluster.costs) {
     OrderedJson one{{"strategy", to_string(cost.variant->strategy)},
-                    {"bytes", cost.tensors},
+                    {"bytes", cost.tensor_bytes},
                     {"reserved", reserved_json(cost.variant->step.reserved)},
                     {"fits", cluster.memory ? OrderedJson(cost.fits) : OrderedJson()},
                     {"bus_bytes", cost.traffic.bus},
@@ -218,12 +218,12 @@ void print_measured_rates(std::ostream& out, const PlannedCluster& cluster) {
 int64_t bytes_without_sharding(const PlannedCluster& cluster) {
   const auto found = std::ranges::find_if(
       cluster.costs, [](const StepCost& cost) { return cost.variant->strategy == Strategy::no_shard; });
-  return found == cluster.costs.end() || found->variant->request.ranks == 1 ? 0 : found->tensors;
+  return found == cluster.costs.end() || found->variant->request.ranks == 1 ? 0 : found->tensor_bytes;
 }
 
 Table table_of(const PlannedCluster& cluster, const PlannedData& data) {
   const bool has_times = cluster.costs.front().time.has_value();
-  const Unit unit = unit_of(std::ranges::max(cluster.costs, {}, &StepCost::tensors).tensors);
+  const Unit unit = unit_of(std::ranges::max(cluster.costs, {}, &StepCost::tensor_bytes).tensor_bytes);
   const bool has_segments = cluster.costs.front().variant->step.reserved > 0;
   const int64_t unsharded = bytes_without_sharding(cluster);
   Table table{{"strategy", unit.name}, {}, false};
@@ -237,8 +237,8 @@ Table table_of(const PlannedCluster& cluster, const PlannedData& data) {
   if (has_times && data.steps && cluster.hardware) table.columns.emplace_back("GPU-hours");
   if (cluster.memory) table.columns.emplace_back("fits");
   for (const StepCost& cost : cluster.costs) {
-    std::vector<Json> row{strategy_of(*cost.variant), rounded(double(cost.tensors) / unit.bytes)};
-    if (unsharded > 0) row.emplace_back(std::round(100 * double(cost.tensors) / double(unsharded)));
+    std::vector<Json> row{strategy_of(*cost.variant), rounded(double(cost.tensor_bytes) / unit.bytes)};
+    if (unsharded > 0) row.emplace_back(std::round(100 * double(cost.tensor_bytes) / double(unsharded)));
     if (has_segments) row.emplace_back(rounded(double(cost.variant->step.reserved) / unit.bytes));
     row.insert(row.end(), {rounded(cost.traffic.bus / 1e9), rounded(cost.traffic.network / 1e9)});
     if (has_times) row.emplace_back(rounded(cost.time->seconds));

@@ -13,8 +13,8 @@ constexpr double tie_tolerance = 1.01;  // differences below the model's accurac
 
 /// What to minimize, most important first.
 std::array<double, 3> sort_key(const StepCost& cost) {
-  if (cost.time) return {cost.time->seconds, 0, double(cost.memory)};
-  return {cost.traffic.network, cost.traffic.bus, double(cost.memory)};
+  if (cost.time) return {cost.time->seconds, 0, double(cost.needed_bytes)};
+  return {cost.traffic.network, cost.traffic.bus, double(cost.needed_bytes)};
 }
 
 bool is_cheaper(const StepCost& one, const StepCost& other) {
