@@ -54,7 +54,7 @@ PlannedBatch plan_batch(const PlanStep& plan_step, StepRequest request, int64_t 
   request.sequences_per_rank = batch_size;
   request.gradient_accumulation = gradient_accumulation;
   const PlannedStep step = plan_step(request);
-  const auto& [phase, peak] = *highest(step.phases);
+  const auto& [phase, peak] = *highest_phase(step.phases);
   return {batch_size, gradient_accumulation, phase, peak, step.reserved, 0};
 }
 

@@ -93,7 +93,7 @@ double rounded(double value) { return std::round(value * 100) / 100; }
 void print_memory(std::ostream& out, const std::vector<PlannedVariant>& variants) {
   MemorySnapshot most;
   for (const PlannedVariant& variant : variants) {
-    const MemorySnapshot& peak = highest(variant.step.phases)->second;
+    const MemorySnapshot& peak = highest_phase(variant.step.phases)->second;
     for (size_t i = 0; i < peak.bytes.size(); ++i) most.bytes[i] = std::max(most.bytes[i], peak.bytes[i]);
     most.total = std::max(most.total, peak.total);
   }
@@ -105,7 +105,7 @@ void print_memory(std::ostream& out, const std::vector<PlannedVariant>& variants
     if (most.bytes[size_t(i)] > 0) table.columns.push_back(to_string(MemoryCategory(i)));
   const auto shown_bytes = [&](int64_t bytes) { return rounded(double(bytes) / unit.bytes); };
   for (const PlannedVariant& variant : variants) {
-    const auto peak = highest(variant.step.phases);
+    const auto peak = highest_phase(variant.step.phases);
     std::vector<Json> row{strategy_of(variant), variant.adapter, peak->first, shown_bytes(peak->second.total)};
     if (has_segments) row.emplace_back(shown_bytes(variant.step.reserved));
     for (int i = 0; i < num_memory_categories; ++i)
@@ -344,7 +344,7 @@ void print_json(std::ostream& out, const PlanReport& report) {
   for (const RunPlan& stage : report.stages)
     json["stages"].push_back({{"tables", stage.tables}, {"file", stage.file}, {"state", stage_state_text(stage)}});
   for (const PlannedVariant& variant : plan.variants) {
-    const auto most = highest(variant.step.phases);
+    const auto most = highest_phase(variant.step.phases);
     OrderedJson phases;
     for (const auto& [phase, snapshot] : variant.step.phases) phases[phase] = to_json(snapshot);
     json["memory"].push_back({{"adapter", variant.adapter},

@@ -82,7 +82,7 @@ std::vector<StepCost> step_costs(const PlanStep& plan_step, const ExperimentPlan
                                  double peak, std::optional<int64_t> memory) {
   std::vector<StepCost> costs;
   const auto add = [&](const PlannedVariant& variant) {
-    const int64_t tensors = highest(variant.step.phases)->second.total;
+    const int64_t tensors = highest_phase(variant.step.phases)->second.total;
     const int64_t bytes = std::max(variant.step.reserved, tensors);
     std::optional<StepTime> time;
     if (variant.request.rates)  // it was planned with them

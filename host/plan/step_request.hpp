@@ -90,7 +90,7 @@ struct PlannedStep {
 };
 
 /// The phase with the highest peak. [at least one phase]
-inline std::map<std::string, MemorySnapshot>::const_iterator highest(
+inline std::map<std::string, MemorySnapshot>::const_iterator highest_phase(
     const std::map<std::string, MemorySnapshot>& phases) {
   return std::ranges::max_element(phases, {}, [](const auto& phase) { return phase.second.total; });
 }

@@ -257,7 +257,8 @@ PlannedStep extrapolated(const PlannedStep& few, const PlannedStep& more, int64_
     phase.total = extrapolate(with_few.total, phase.total, times);
   }
   // Segments do not grow evenly; what further micro-batches keep is added to those that are held after `more`.
-  if (step.reserved > 0) step.reserved += highest(step.phases)->second.total - highest(more.phases)->second.total;
+  if (step.reserved > 0)
+    step.reserved += highest_phase(step.phases)->second.total - highest_phase(more.phases)->second.total;
   const auto extend = [&](auto RankWork::*number) {
     step.work.*number = extrapolate(few.work.*number, more.work.*number, times);
   };

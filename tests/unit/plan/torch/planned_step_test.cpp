@@ -360,7 +360,8 @@ TEST(Reserved, IsThatOfEachPlannedStepAlone) {
   EXPECT_EQ(planned(plan).reserved, 0) << "on the CPU";
   plan.on_cuda = true;
   const PlannedStep step = planned(plan);
-  EXPECT_GT(step.reserved, highest(step.phases)->second.total + (int64_t{32} << 20)) << "with the workspace of cuBLAS";
+  EXPECT_GT(step.reserved, highest_phase(step.phases)->second.total + (int64_t{32} << 20))
+      << "with the workspace of cuBLAS";
   EXPECT_EQ(planned(plan).reserved, step.reserved);
 }
 
@@ -371,7 +372,7 @@ TEST(Reserved, GrowsByWhatFurtherMicroBatchesKeep) {
   const PlannedStep three = planned(plan);
   plan.gradient_accumulation = 1000;
   const PlannedStep thousand = planned(plan);
-  const int64_t kept = highest(thousand.phases)->second.total - highest(three.phases)->second.total;
+  const int64_t kept = highest_phase(thousand.phases)->second.total - highest_phase(three.phases)->second.total;
   EXPECT_GE(kept, 0);
   EXPECT_EQ(thousand.reserved, three.reserved + kept);
 }
