@@ -42,7 +42,7 @@ StepCounts count_over_ranks(const std::vector<MicroBatch>& micros, Channels& cha
     mine[heads] += double(micro.tokens);
     mine[heads + 1] += double(micro.answer_tokens);
     mine[heads + 2] += double(micro.pairs);
-    mine[heads + 3] += double(micro.keys);
+    mine[heads + 3] += double(micro.attended_keys);
     mine[heads + 4] += double(micro.batch.tokens.numel());
   }
   if (also) mine.insert(mine.end(), also->begin(), also->end());

@@ -21,8 +21,8 @@ struct StepCounts {
   int64_t tokens = 0;            ///< excluding padding
   int64_t answer_tokens = 0;     ///< of kind "answer"
   int64_t pairs = 0;
-  int64_t keys = 0;       ///< MicroBatch::keys
-  int64_t positions = 0;  ///< including padding
+  int64_t attended_keys = 0;  ///< as in MicroBatch
+  int64_t positions = 0;      ///< including padding
 
   /// A mean over heads is over these: a head without a target has no loss.
   int64_t heads_with_targets() const {

@@ -193,7 +193,7 @@ StepReport Trainer::step() {
   report.metrics["perf/run_seconds"] = seconds_trained_ += seconds;
   // All ranks reach this right after the exchange, so they measure at the same time.
   if (job.sum("multiplication_rate/doubted") > 0) utilization_.measure();
-  const double operations = operations_.operations(counts.tokens, counts.keys);
+  const double operations = operations_.operations(counts.tokens, counts.attended_keys);
   const double share = utilization_.share(operations, seconds);
   report.metrics["perf/mfu"] = peak_rate_ > 0 ? utilization_.share_at_rate(peak_rate_, operations, seconds) : share;
   if (peak_rate_ > 0) report.metrics["perf/multiplication_share"] = share;

@@ -46,7 +46,7 @@ void BatchRows::add_document(int64_t row, int64_t begin, int64_t length) {
   const uint8_t *const first = kinds(row) + begin, *const last = first + length;
   micro_.tokens += length;
   micro_.answer_tokens += std::count(first, last, answer_kind);
-  micro_.keys += length * (request_.window > 0 ? std::min(length, request_.window) : length);
+  micro_.attended_keys += length * (request_.window > 0 ? std::min(length, request_.window) : length);
   for (int64_t k = 1; k <= request_.heads && micro_.offset(k) <= length; ++k) {
     const int64_t offset = micro_.offset(k);
     micro_.counts[size_t(k - 1)] += request_.prompts ? length - offset : std::count(first + offset, last, answer_kind);

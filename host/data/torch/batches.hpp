@@ -30,7 +30,7 @@ struct MicroBatch {
   std::vector<int64_t> offsets;    ///< ModelConfig::future_offsets
   std::vector<int64_t> counts;     ///< [H] valid targets of each head
   int64_t tokens = 0;              ///< excluding padding
-  int64_t keys = 0;                ///< sum over tokens of the length of their document, at most BatchRequest::window
+  int64_t attended_keys = 0;       ///< sum over tokens of the length of their document, at most BatchRequest::window
   int64_t answer_tokens = 0;       ///< of kind "answer"
   int64_t pairs = 0;               ///< pairs of right and wrong answers in adjacent rows
   std::vector<int64_t> sequences;  ///< the index of each in the run's order; -1: padding
@@ -74,7 +74,7 @@ struct BatchRequest {
   bool prompts = false;               ///< prompt tokens are also targets
   bool pairs = false;
   int64_t parts = 1;                 ///< into which ranks divide the positions, each of at least last_offset()
-  int64_t window = 0;                ///< of the model's attention, for MicroBatch::keys; 0: none
+  int64_t window = 0;                ///< of the model's attention, for MicroBatch::attended_keys; 0: none
   std::vector<Signal> signals = {};  ///< of the data
   at::Tensor token_bytes = {};       ///< [vocabulary] fp32, on the device, for Signal::data_bytes
   at::Device device = at::kCPU;

@@ -62,7 +62,7 @@ class PlannedBatches final : public BatchSource {
     for (const Signal signal : request_.signals)
       micro.signals[to_text(signal)] = at::empty({B, S}, at::TensorOptions(at::kFloat).device(request_.device));
     micro.tokens = micro.answer_tokens = B * S;
-    micro.keys = B * S * (request_.window > 0 ? std::min(request_.window, S) : S);
+    micro.attended_keys = B * S * (request_.window > 0 ? std::min(request_.window, S) : S);
     micro.pairs = request_.pairs ? B / 2 : 0;
     micro.offsets = request_.offsets;
     for (int64_t k = 1; k <= request_.heads; ++k) micro.counts.push_back(B * std::max<int64_t>(S - micro.offset(k), 0));

@@ -48,7 +48,7 @@ TEST(BatchRows, ThatAreNotFilledArePadding) {
   EXPECT_THAT(numbers_of(micro.batch.correct), ElementsAre(-1, -1));
   EXPECT_THAT(numbers_of(micro.batch.partner), ElementsAre(-1, -1));
   EXPECT_THAT(micro.counts, ElementsAre(0, 0));
-  EXPECT_EQ(micro.tokens + micro.answer_tokens + micro.keys + micro.pairs, 0);
+  EXPECT_EQ(micro.tokens + micro.answer_tokens + micro.attended_keys + micro.pairs, 0);
 }
 
 TEST(BatchRows, CountTheTargetsOfEveryHead) {
@@ -59,7 +59,7 @@ TEST(BatchRows, CountTheTargetsOfEveryHead) {
   const MicroBatch micro = rows.finish();
   EXPECT_EQ(micro.tokens, 7);
   EXPECT_EQ(micro.answer_tokens, 4);
-  EXPECT_EQ(micro.keys, 5 * 5 + 2 * 2);
+  EXPECT_EQ(micro.attended_keys, 5 * 5 + 2 * 2);
   // Of the first row, positions 2, 3 and 4 have a source one and two earlier, 3 and 4 three earlier, 4 four earlier.
   EXPECT_THAT(micro.counts, ElementsAre(3 + 1, 3, 2, 1));
   for (int64_t k = 1; k <= 4; ++k)
@@ -107,7 +107,7 @@ TEST(BatchRows, SeparateTheDocumentsOfARow) {
   EXPECT_THAT(micro.counts, ElementsAre(2 + 2, 1 + 1)) << "no source has its target in another document";
   EXPECT_THAT(numbers_of(micro.sources(1)), ElementsAre(1, 1, 0, 1, 1, 0, 0));
   EXPECT_THAT(numbers_of(micro.sources(2)), ElementsAre(1, 0, 0, 1, 0, 0, 0));
-  EXPECT_EQ(micro.keys, 3 * 3 + 3 * 3);
+  EXPECT_EQ(micro.attended_keys, 3 * 3 + 3 * 3);
 }
 
 TEST(BatchRows, HaveTheEndsOfTheirDocumentsForADevice) {
@@ -130,7 +130,7 @@ TEST(BatchRows, CountNoKeyBeyondTheWindowOfTheAttention) {
   BatchRows rows({0, 1}, 0, 1, 8, request, false);
   add(rows, 0, 0, 0, 8);
   add(rows, 1, 0, 0, 2);
-  EXPECT_EQ(rows.micro().keys, 8 * 3 + 2 * 2);
+  EXPECT_EQ(rows.micro().attended_keys, 8 * 3 + 2 * 2);
 }
 
 TEST(BatchRows, HaveTheIdsThatWereWritten) {

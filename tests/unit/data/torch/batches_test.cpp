@@ -96,7 +96,7 @@ TEST(WindowBatches, HoldOneDocumentOfAnswersWithoutAnEndOfText) {
   EXPECT_FALSE(micro.documents.defined());
   EXPECT_EQ(micro.tokens, 12);
   EXPECT_EQ(micro.answer_tokens, 12);
-  EXPECT_EQ(micro.keys, 2 * 6 * 6);
+  EXPECT_EQ(micro.attended_keys, 2 * 6 * 6);
   EXPECT_THAT(micro.counts, ElementsAre(2 * 5, 2 * 4, 2 * 3));
 }
 
@@ -110,7 +110,7 @@ TEST(WindowBatches, EndADocumentWithItsEndOfText) {
   const MicroBatch two = documents_with(2);
   EXPECT_THAT(numbers_of(two.documents.begins), ElementsAre(0, 0, 0, 3, 3, 3, 3));
   EXPECT_THAT(two.counts, ElementsAre(2 + 3, 1 + 2));
-  EXPECT_EQ(two.keys, 3 * 3 + 4 * 4);
+  EXPECT_EQ(two.attended_keys, 3 * 3 + 4 * 4);
   EXPECT_THAT(numbers_of(two.sources(1)), ElementsAre(1, 1, 0, 1, 1, 1, 0)) << "no target behind the end of a text";
   EXPECT_THAT(numbers_of(documents_with(0).documents.begins), ElementsAre(0, 1, 1, 1, 1, 1, 1)) << "the end alone";
   EXPECT_THAT(numbers_of(documents_with(6).documents.begins), ElementsAre(0, 0, 0, 0, 0, 0, 0));

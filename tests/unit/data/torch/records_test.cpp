@@ -90,7 +90,7 @@ TEST_F(RecordData, ArePackedIntoSequencesWhoseRecordsAreSeparate) {
   EXPECT_EQ(numbers_of(micro.batch.correct), (Ids{-1, -1})) << "of several records";
   EXPECT_EQ(micro.windows, (Ids{0, 1})) << "packs";
   EXPECT_EQ(micro.tokens, 15 + 6 + 4);
-  EXPECT_EQ(micro.keys, 15 * 15 + 6 * 6 + 4 * 4);
+  EXPECT_EQ(micro.attended_keys, 15 * 15 + 6 * 6 + 4 * 4);
   for (int64_t k = 1; k <= 3; ++k) EXPECT_EQ(micro.counts[size_t(k - 1)], micro.sources(k).sum().item<int64_t>()) << k;
 }
 
