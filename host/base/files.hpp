@@ -48,15 +48,15 @@ int64_t bytes_below(const std::filesystem::path& folder);
 Error storage_error(const std::string& action, const std::filesystem::path& path, int code);
 
 /// A file descriptor that is closed with its owner.
-class Descriptor {
+class FileDescriptor {
  public:
-  explicit Descriptor(int number = -1) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
+  explicit FileDescriptor(int number = -1) : number_(number) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
     std::swap(number_, other.number_);
     return *this;
   }
-  ~Descriptor() { reset(); }
+  ~FileDescriptor() { reset(); }
   int get() const { return number_; }  ///< -1: none
   void reset() {
     if (number_ >= 0) close(number_);

@@ -33,7 +33,7 @@ constexpr CgroupFiles cgroup_v2{"memory.max", "memory.current", ""};
 void take_memory(const fs::path& folder, const CgroupFiles& files, std::optional<int64_t>& least) {
   const auto limit = number_in(folder / files.limit), used = number_in(folder / files.used);
   if (!limit || !used) return;
-  const auto stat = numbers_in(folder / "memory.stat");
+  const auto stat = named_numbers_in(folder / "memory.stat");
   int64_t held = *used;
   for (const char* name : {"active_file", "inactive_file"})
     if (const auto cache = stat.find(std::string(files.cache_prefix) + name); cache != stat.end())
@@ -89,7 +89,7 @@ int affinity_cores() {
 
 }  // namespace
 
-std::map<std::string, int64_t> numbers_in(const fs::path& file) {
+std::map<std::string, int64_t> named_numbers_in(const fs::path& file) {
   std::map<std::string, int64_t> numbers;
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
@@ -103,7 +103,7 @@ std::map<std::string, int64_t> numbers_in(const fs::path& file) {
 
 std::optional<int64_t> available_memory(const fs::path& root) {
   std::optional<int64_t> least;
-  const auto system = numbers_in(root / "proc/meminfo");
+  const auto system = named_numbers_in(root / "proc/meminfo");
   if (const auto available = system.find("MemAvailable"); available != system.end()) least = available->second * 1024;
   visit_cgroups(root, "memory",
                 [&](const fs::path& folder, bool is_v2) { take_memory(folder, is_v2 ? cgroup_v2 : cgroup_v1, least); });

@@ -10,7 +10,7 @@
 namespace wmtp {
 
 /// The first number of each line "name value ...", with or without a colon after the name; none of a missing file.
-std::map<std::string, int64_t> numbers_in(const std::filesystem::path& file);
+std::map<std::string, int64_t> named_numbers_in(const std::filesystem::path& file);
 
 /// Bytes: the minimum of the system's MemAvailable and the remainder of each limit of this process's control groups (v1
 /// or v2), whose file cache counts as free. Nothing when unknown. `root`: the file system's root, for tests.

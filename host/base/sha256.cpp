@@ -50,7 +50,7 @@ Sha256& Sha256::add_file(const std::filesystem::path& file, WorkProgress* progre
   std::vector<char> piece(1 << 18);
   while (const size_t got = std::fread(piece.data(), 1, piece.size(), stream.get())) {
     add({piece.data(), got});
-    if (progress) progress->done(int64_t(got));
+    if (progress) progress->advance(int64_t(got));
   }
   if (std::ferror(stream.get())) refuse(file, errno);
   return *this;

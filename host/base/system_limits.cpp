@@ -54,7 +54,7 @@ struct MemoryLimit {
 
 /// The one of which less is left. Without a limit on it, memory ran out on the machine.
 std::optional<MemoryLimit> memory_limit() {
-  const auto status = numbers_in("/proc/self/status");  // KiB
+  const auto status = named_numbers_in("/proc/self/status");  // KiB
   const auto left = [&](int64_t limit, const char* used) {
     const auto found = status.find(used);
     return limit - (found == status.end() ? 0 : found->second * 1024);
@@ -96,7 +96,7 @@ int64_t user_thread_count() {
   for (fs::directory_iterator process("/proc", gone), end; process != end && !gone; process.increment(gone)) {
     struct stat owner {};
     if (stat(process->path().c_str(), &owner) != 0 || owner.st_uid != getuid()) continue;
-    const auto status = numbers_in(process->path() / "status");
+    const auto status = named_numbers_in(process->path() / "status");
     if (const auto found = status.find("Threads"); found != status.end()) threads += found->second;
   }
   return threads;
@@ -210,7 +210,7 @@ void check_stack_limit() {
 }
 
 void check_descriptors(int count) {
-  std::vector<Descriptor> opened;
+  std::vector<FileDescriptor> opened;
   for (int i = 0; i < count; ++i) {
     opened.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
     if (opened.back().get() < 0)

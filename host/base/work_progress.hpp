@@ -2,7 +2,7 @@
 // advances while a single step takes minutes.
 //
 //   WorkProgress progress("encoding train", bytes, WorkProgress::Unit::bytes);
-//   … progress.done(piece); …                          rho1: encoding train: 12.3 MiB of 28.2 MiB, 8s left
+//   … progress.advance(piece); …                          rho1: encoding train: 12.3 MiB of 28.2 MiB, 8s left
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ class WorkProgress {
   WorkProgress(const WorkProgress&) = delete;
 
   /// [any thread]
-  void done(int64_t more) { done_ += more; }
+  void advance(int64_t more) { done_ += more; }
 
  private:
   void show_until(const std::stop_token& stop);

@@ -101,7 +101,7 @@ class ManifestCheck {
     for (auto& [tensor, slices] : tensors) check_cover(slices);
     if (manifest_.kind == ManifestKind::resume) {
       check_rank_files();
-      check_pipeline_tensors(saved_state(manifest_, where_, status_), tensors);
+      check_pipeline_state(saved_state(manifest_, where_, status_), tensors);
     } else {
       check_single_rank();
     }
@@ -206,9 +206,9 @@ class ManifestCheck {
       refuse("state is not empty; wanted {} where kind is " + std::string(to_string(manifest_.kind)));
   }
 
-  void check_pipeline_tensors(const SavedState& state,
-                              const std::map<std::string, std::vector<const Slice*>>& tensors) const {
-    for (const auto& [name, shape] : state.pipeline_tensors) {
+  void check_pipeline_state(const SavedState& state,
+                            const std::map<std::string, std::vector<const Slice*>>& tensors) const {
+    for (const auto& [name, shape] : state.pipeline_state_shapes) {
       const auto found = tensors.find(pipeline_prefix + name);
       if (found == tensors.end()) refuse("state: pipeline_tensors names " + printable(name) + ", which has no slice");
       if (found->second.front()->shape != shape)
@@ -216,7 +216,7 @@ class ManifestCheck {
     }
     for (const auto& [tensor, slices] : tensors) {
       if (tensor.starts_with(pipeline_prefix) &&
-          !state.pipeline_tensors.contains(tensor.substr(std::string_view(pipeline_prefix).size()))) {
+          !state.pipeline_state_shapes.contains(tensor.substr(std::string_view(pipeline_prefix).size()))) {
         refuse(*slices.front(), "is missing in state: pipeline_tensors");
       }
     }

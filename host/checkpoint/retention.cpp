@@ -86,7 +86,7 @@ std::vector<fs::path> remove_leftovers(const fs::path& run_folder) {
   std::vector<fs::path> leftovers;
   for (const fs::path& path : paths_in(run_folder)) {
     if (!is_draft_of_run(path.filename().string())) continue;
-    const Descriptor lock = lock_abandoned_draft(path);
+    const FileDescriptor lock = lock_abandoned_draft(path);
     if (lock.get() < 0) continue;
     remove_folder(path);
     leftovers.push_back(path);

@@ -57,9 +57,9 @@ Json results_json(const RunProgress& results) {
   return object;
 }
 
-void read_pipeline_tensors(const Json& object, const std::string& where, ExitStatus status, SavedState& saved) {
+void read_pipeline_state_shapes(const Json& object, const std::string& where, ExitStatus status, SavedState& saved) {
   JsonFields shapes(object, where + ": state: pipeline_tensors", status);
-  for (const auto& [name, ignored] : object.items()) saved.pipeline_tensors[name] = shapes.integers(name);
+  for (const auto& [name, ignored] : object.items()) saved.pipeline_state_shapes[name] = shapes.integers(name);
 }
 
 }  // namespace
@@ -74,7 +74,7 @@ Json to_json(const SavedState& saved) {
   if (const auto& scale = saved.loss_scale)
     state["loss_scale"] = {
         {"scale", scale->scale}, {"finite_steps", scale->finite_steps}, {"overflows_left", scale->overflows_left}};
-  if (!saved.pipeline_tensors.empty()) state["pipeline_tensors"] = saved.pipeline_tensors;
+  if (!saved.pipeline_state_shapes.empty()) state["pipeline_tensors"] = saved.pipeline_state_shapes;
   if (const Json results = results_json(saved.results); !results.empty()) state["results"] = results;
   return state;
 }
@@ -94,7 +94,8 @@ SavedState saved_state(const Manifest& manifest, const std::string& where, ExitS
   JsonFields steps(groups, where + ": state: optimizer_steps", status);
   for (const auto& [group, ignored] : groups.items())
     saved.optimizer_steps[group] = steps.integer(group, manifest.step);
-  if (fields.has("pipeline_tensors")) read_pipeline_tensors(fields.value("pipeline_tensors"), where, status, saved);
+  if (fields.has("pipeline_tensors"))
+    read_pipeline_state_shapes(fields.value("pipeline_tensors"), where, status, saved);
   fields.finish();
   return saved;
 }

@@ -42,8 +42,8 @@ struct SavedState {
   std::string base_fingerprint;  ///< of the adapted model; "" without an adapter
   std::optional<Scale> loss_scale;
   RunProgress results;
-  std::map<std::string, int64_t> optimizer_steps;                ///< by unit of the model
-  std::map<std::string, std::vector<int64_t>> pipeline_tensors;  ///< shapes by name
+  std::map<std::string, int64_t> optimizer_steps;                     ///< by unit of the model
+  std::map<std::string, std::vector<int64_t>> pipeline_state_shapes;  ///< by name
 };
 
 Json to_json(const SavedState& saved);

@@ -32,7 +32,7 @@ void verify_file(const fs::path& path, const Manifest& manifest, SliceDtypes& dt
                                         " has the checksum " + hex(sum) + ", but the manifest lists " +
                                         hex(range.slice->crc32c) + "; the file is damaged, use an older checkpoint");
     }
-    progress.done(range.end - range.begin);
+    progress.advance(range.end - range.begin);
   }
   const uint32_t sum = crc32c_outside(file, ranges);
   if (sum != manifest.sums.at(name)) {

@@ -146,10 +146,10 @@ std::string unknown_command(const CLI::App& app, const std::string& word) {
   return no_command + suggestion(word, names, app);
 }
 
-void visit_tree(const CLI::App& app, const std::function<void(const std::string&, const CLI::App&)>& visit) {
-  visit(full_name(app), app);
+void visit_tree(const CLI::App& app, const std::function<void(const std::string&, const CLI::App&)>& on_command) {
+  on_command(full_name(app), app);
   for (const CLI::App* command : app.get_subcommands({}))
-    if (!command->get_group().empty()) visit_tree(*command, visit);
+    if (!command->get_group().empty()) visit_tree(*command, on_command);
 }
 
 /// As of a variable of the shell that is not set.
@@ -336,8 +336,8 @@ CommandLine::Completions CommandLine::complete(const std::vector<std::string>& w
   return found;
 }
 
-void CommandLine::each_command(const std::function<void(const std::string&, const CLI::App&)>& visit) const {
-  visit_tree(app_, visit);
+void CommandLine::each_command(const std::function<void(const std::string&, const CLI::App&)>& on_command) const {
+  visit_tree(app_, on_command);
 }
 
 int CommandLine::run() const { return actions_.at(typed_commands().back())(globals_); }

@@ -65,7 +65,7 @@ class CommandLine {
   Completions complete(const std::vector<std::string>& words) const;
 
   /// Visits the program and every command that its help lists: "wmtp-host", "wmtp-host run", "wmtp-host runs list".
-  void each_command(const std::function<void(const std::string& name, const CLI::App& command)>& visit) const;
+  void each_command(const std::function<void(const std::string& name, const CLI::App& command)>& on_command) const;
 
  private:
   void take_global_options(CLI::App& app);

@@ -219,7 +219,7 @@ int compare_rents(const Options& options, const GlobalOptions& globals) {
 void add_seconds(PlannedBatch& batch, const CheckedPlan& one, const PlannedCluster& cluster) {
   if (!cluster.rates) return;
   StepRequest request = one.plan.variants.front().request;
-  request.sequences = batch.batch_size;
+  request.sequences_per_rank = batch.batch_size;
   request.gradient_accumulation = batch.gradient_accumulation;
   batch.seconds = step_time(one.plan_step, request, *cluster.rates, cluster.peak).seconds;
 }

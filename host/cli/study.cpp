@@ -50,7 +50,7 @@ class OutputToError {
   OutputToError(const OutputToError&) = delete;
 
  private:
-  Descriptor output_;
+  FileDescriptor output_;
 };
 
 /// Thrown where a request to stop ended the runs.

@@ -30,7 +30,7 @@ class Socket {
   void receive(std::string& bytes, size_t most, std::chrono::steady_clock::time_point end) const;
 
  private:
-  Descriptor fd_;
+  FileDescriptor fd_;
 };
 
 /// Whether the last call on a non-blocking socket failed only because it would have waited, or was interrupted.

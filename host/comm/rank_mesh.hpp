@@ -26,20 +26,20 @@ struct RankAxis {
 
 class RankMesh {
  public:
-  /// sequence * tensor must divide `ranks`.
-  RankMesh(int rank, int ranks, int sequence, int tensor)
-      : rank_(rank), ranks_(ranks), sequence_(sequence), tensor_(tensor) {}
+  /// sequence_ranks * tensor_ranks must divide `ranks`.
+  RankMesh(int rank, int ranks, int sequence_ranks, int tensor_ranks)
+      : rank_(rank), ranks_(ranks), sequence_ranks_(sequence_ranks), tensor_ranks_(tensor_ranks) {}
 
   /// The ranks that read the same sequences and divide the positions of the residual stream.
-  RankAxis same_sequences() const { return line(1, sequence_ * tensor_); }
+  RankAxis same_sequences() const { return line(1, sequence_ranks_ * tensor_ranks_); }
   /// The ranks that have the same positions inside a block and divide its features.
-  RankAxis tensor() const { return line(1, tensor_); }
+  RankAxis tensor() const { return line(1, tensor_ranks_); }
   /// The ranks that have the same features inside a block and exchange heads for positions in attention.
-  RankAxis attention() const { return line(tensor_, sequence_); }
+  RankAxis attention() const { return line(tensor_ranks_, sequence_ranks_); }
   /// The ranks that share one copy of the parameters, or of this rank's pieces of cut ones, in groups of
-  /// `group_size` ranks; 1: nothing is sharded. tensor divides a larger group_size.
+  /// `group_size` ranks; 1: nothing is sharded. tensor_ranks divides a larger group_size.
   RankAxis shard(int group_size, bool is_cut) const {
-    const int stride = is_cut ? tensor_ : 1;
+    const int stride = is_cut ? tensor_ranks_ : 1;
     return line(stride, std::max(group_size / stride, 1));
   }
   /// The ranks that hold the same shard.
@@ -52,7 +52,7 @@ class RankMesh {
  private:
   RankAxis line(int stride, int size) const { return {rank_ / stride % size, size, stride}; }
 
-  int rank_, ranks_, sequence_, tensor_;
+  int rank_, ranks_, sequence_ranks_, tensor_ranks_;
 };
 
 }  // namespace wmtp

@@ -30,7 +30,7 @@ constexpr size_t max_output_bytes = 64 << 10;  ///< of output, the last bytes of
 /// `output` becomes descriptors 1 and 2, the Landlock rules the last one.
 ChildProcess started(const ProcessStart& start, int output) {
   const std::string folder = start.folder.empty() ? "/" : start.folder.string();
-  const Descriptor rules(landlock_rules(start.folder));
+  const FileDescriptor rules(landlock_rules(start.folder));
   const std::vector<sock_filter> filter = system_call_filter();
   ChildRequest request;
   request.program = start.arguments.front();
@@ -50,7 +50,7 @@ ChildProcess started(const ProcessStart& start, int output) {
 }
 
 /// The number on the line of a /proc file that starts with `name`.
-std::optional<int64_t> number_in(const Descriptor& file, const std::string& name) {
+std::optional<int64_t> number_in(const FileDescriptor& file, const std::string& name) {
   std::array<char, 4096> text{};
   const ssize_t size = pread(file.get(), text.data(), text.size(), 0);
   std::istringstream lines(std::string(text.data(), size_t(std::max<ssize_t>(size, 0))));
@@ -93,7 +93,7 @@ ConfinedProcess::ConfinedProcess(const ProcessStart& start)
     : output_(Pipe::open()), process_(started(start, output_.write_end.get())) {
   output_.write_end.reset();
   fcntl(output(), F_SETFL, O_NONBLOCK);
-  exit_ = Descriptor(int(syscall(SYS_pidfd_open, process_.id(), 0)));
+  exit_ = FileDescriptor(int(syscall(SYS_pidfd_open, process_.id(), 0)));
   if (exit_.get() < 0)
     throw Error(ExitStatus::usage,
                 "this system lacks pidfd_open, which waits for a program under test; use Linux 5.13 or newer");
@@ -123,7 +123,7 @@ std::string ConfinedProcess::final_message() {
 }
 
 void check_usage_is_visible() {
-  if (!number_in(Descriptor(open_proc("self", "io")), "wchar:"))
+  if (!number_in(FileDescriptor(open_proc("self", "io")), "wchar:"))
     throw Error(ExitStatus::usage,
                 "this system does not report how much a process writes (/proc/self/io): a program under test could "
                 "fill the disk; use a kernel with CONFIG_TASK_IO_ACCOUNTING, and mount /proc");
@@ -141,7 +141,7 @@ std::string UsageWatch::exceeded() const {
 }
 
 std::string UsageWatch::find_exceeded() const {
-  const Descriptor status(open_proc(std::to_string(process_.id()), "status"));
+  const FileDescriptor status(open_proc(std::to_string(process_.id()), "status"));
   const auto written = number_in(written_, "wchar:"), threads = number_in(status, "Threads:");
   if (!written || !threads) return "hid its resource usage";
   if (*written > limits_.written_bytes)

@@ -37,7 +37,7 @@ class ConfinedProcess {
  private:
   Pipe output_;
   ChildProcess process_;
-  Descriptor exit_;
+  FileDescriptor exit_;
   std::string text_;
 };
 
@@ -68,7 +68,7 @@ class UsageWatch {
   const std::filesystem::path folder_;
   const UsageLimits limits_;
   /// Opened when the process starts: after its main thread has ended, only root could open it.
-  const Descriptor written_;
+  const FileDescriptor written_;
 };
 
 }  // namespace wmtp

@@ -89,7 +89,7 @@ std::vector<Judged> judge(const std::vector<Problem>& suite, const std::vector<S
             : problem.answer
                 ? compared(samples[i].completion, *problem.answer)
                 : sandbox->run({program_of(problem, samples[i]), problem.tests, problem.before, problem.entry_point});
-        progress.done(1);
+        progress.advance(1);
       } catch (...) {
         const std::lock_guard lock(mutex);
         if (!fault) fault = std::current_exception();

@@ -121,7 +121,7 @@ std::vector<Judged> judge_with_program(const JudgeProgram& program, const std::v
   WorkProgress progress("judging samples", int64_t(samples.size()));
   for (const Sample& sample : samples) {
     judged.push_back(judge.judge(suite[sample.problem], sample));
-    progress.done(1);
+    progress.advance(1);
   }
   judge.finish();
   return judged;

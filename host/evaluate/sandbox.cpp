@@ -68,7 +68,7 @@ fs::path write_program(const fs::path& folder, const std::string& program) {
 }
 
 /// In memory, so that the program under test cannot open it by path.
-void write_tests(const Descriptor& file, const Submission& submission) {
+void write_tests(const FileDescriptor& file, const Submission& submission) {
   const Json given{{"prompt", submission.prompt}, {"tests", submission.tests}, {"entry_point", submission.entry_point}};
   const std::string text = given.dump(-1, ' ', true, Json::error_handler_t::replace);
   for (size_t at = 0; at < text.size();) {
@@ -175,7 +175,7 @@ class Pair {
 
   const SandboxLimits& limits_;
   const ScratchFolder folder_;
-  const Descriptor null_, tests_;
+  const FileDescriptor null_, tests_;
   Pipe requests_ = Pipe::open(), replies_ = Pipe::open(), verdict_ = Pipe::open();
   ConfinedProcess program_;
   const UsageWatch usage_;

@@ -93,24 +93,24 @@ std::optional<double> common_weight(const std::vector<double>& a, const std::vec
 
 }  // namespace
 
-TokenKind kind_of(const std::string& text, const std::string& before) {
-  if (text.empty()) return TokenKind::special;
+TokenTextKind text_kind_of(const std::string& text, const std::string& before) {
+  if (text.empty()) return TokenTextKind::special;
   const auto first = std::ranges::find_if_not(text, is_space);
-  if (first == text.end()) return TokenKind::white_space;
-  if (is_digit(*first)) return TokenKind::digits;
-  if (!is_of_word(*first)) return TokenKind::punctuation;
+  if (first == text.end()) return TokenTextKind::white_space;
+  if (is_digit(*first)) return TokenTextKind::digits;
+  if (!is_of_word(*first)) return TokenTextKind::punctuation;
   const bool goes_on =
       first == text.begin() && !before.empty() && (is_of_word(before.back()) || is_digit(before.back()));
-  return goes_on ? TokenKind::inside_word : TokenKind::word_start;
+  return goes_on ? TokenTextKind::inside_word : TokenTextKind::word_start;
 }
 
 std::vector<WeightShare> weight_shares(const WeighedTokens& tokens) {
   const auto heads = size_t(tokens.heads);
   const bool has_texts = std::ranges::any_of(tokens.text, [](const std::string& text) { return !text.empty(); });
   Sums all;
-  std::vector<Sums> by_head(heads), by_kind(names_of<TokenKind>.size());
+  std::vector<Sums> by_head(heads), by_kind(names_of<TokenTextKind>.size());
   for (size_t i = 0; i < tokens.token.size(); ++i) {
-    const TokenKind kind = kind_of(tokens.text[i], tokens.position[i] > 0 ? tokens.text[i - 1] : "");
+    const TokenTextKind kind = text_kind_of(tokens.text[i], tokens.position[i] > 0 ? tokens.text[i - 1] : "");
     for (size_t k = 0; k < heads; ++k) {
       const double weight = tokens.weight[i * heads + k], loss = tokens.loss[i * heads + k];
       if (std::isnan(weight)) continue;
@@ -120,7 +120,7 @@ std::vector<WeightShare> weight_shares(const WeighedTokens& tokens) {
   std::vector<WeightShare> shares{all.share_of(all, "all")};
   for (size_t k = 0; k < heads; ++k) shares.push_back(by_head[k].share_of(all, head_name(int64_t(k) + 1)));
   for (size_t kind = 0; has_texts && kind < by_kind.size(); ++kind)
-    if (by_kind[kind].tokens > 0) shares.push_back(by_kind[kind].share_of(all, names_of<TokenKind>[kind]));
+    if (by_kind[kind].tokens > 0) shares.push_back(by_kind[kind].share_of(all, names_of<TokenTextKind>[kind]));
   return shares;
 }
 

@@ -13,13 +13,13 @@ namespace wmtp {
 
 /// By the text that a token adds, without its leading white space. A word consists of letters, '_', and bytes beyond
 /// ASCII; a digit within one is a digit.
-enum class TokenKind { word_start, inside_word, digits, punctuation, white_space, special };
+enum class TokenTextKind { word_start, inside_word, digits, punctuation, white_space, special };
 template <>
-inline constexpr auto names_of<TokenKind> =
+inline constexpr auto names_of<TokenTextKind> =
     std::array{"word start", "inside a word", "digits", "punctuation", "white space", "special"};
 
 /// `before`: the text of the token before it; "" at the beginning of a sequence.
-TokenKind kind_of(const std::string& text, const std::string& before);
+TokenTextKind text_kind_of(const std::string& text, const std::string& before);
 
 /// A group of predicted tokens: all, those of a head, or those of a kind. n: their number, w the sizes of their weights
 /// without signs, l their losses. A share of nothing, or a mean over nothing, is nullopt.

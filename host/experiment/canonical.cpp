@@ -8,16 +8,16 @@ namespace wmtp {
 namespace {
 
 /// Calls visit(table, key or null, name, value) for every key with a value and every plugin option (key null).
-template <class Visit>
-void for_each_value(const Experiment& e, Visit visit) {
+template <class OnValue>
+void for_each_value(const Experiment& e, OnValue on_value) {
   for (const SchemaTable& table : schema()) {
     if ((table.is_given && !table.is_given(e)) || !applies_to(table.kinds, e.data.kind)) continue;
     for (const Key& key : table.keys) {
       if (!applies_to(key.kinds, e.data.kind)) continue;
-      if (const auto value = key.get(e)) visit(table, &key, key.name, *value);
+      if (const auto value = key.get(e)) on_value(table, &key, key.name, *value);
     }
     if (!table.plugin) continue;
-    for (const auto& [name, option] : table.plugin(e).options) visit(table, nullptr, name, option);
+    for (const auto& [name, option] : table.plugin(e).options) on_value(table, nullptr, name, option);
   }
 }
 

@@ -126,11 +126,11 @@ inline constexpr ShapeOption shape_options[] = {
      &ModelConfig::tie_word_embeddings},
 };
 
-/// call(option, member) for each option.
-template <class Model, class Call>
-void for_each_shape_option(Model& model, Call call) {
+/// on_option(option, member) for each option.
+template <class Model, class OnOption>
+void for_each_shape_option(Model& model, OnOption on_option) {
   for (const ShapeOption& option : shape_options)
-    std::visit([&](auto member) { call(option, model.*member); }, option.member);
+    std::visit([&](auto member) { on_option(option, model.*member); }, option.member);
 }
 
 }  // namespace wmtp

@@ -8,8 +8,8 @@ namespace {
 
 /// For any number of rows.
 void each(const LogReader& log, const std::string& sql, const std::vector<SqlValue>& arguments,
-          const std::function<void(const Statement&)>& take) {
-  log.each_row(sql, arguments, take, LogReader::unlimited);
+          const std::function<void(const Statement&)>& on_row) {
+  log.each_row(sql, arguments, on_row, LogReader::unlimited);
 }
 
 }  // namespace
@@ -67,14 +67,14 @@ std::vector<std::string> RunExportReader::metric_names() const {
 }
 
 void RunExportReader::each_point(const std::string& metric,
-                                 const std::function<void(const LoggedPoint&)>& visit) const {
+                                 const std::function<void(const LoggedPoint&)>& on_point) const {
   each(log_, "SELECT step, value, kind, time_ns, segment FROM v_curves WHERE run_id = ?1 AND name = ?2 ORDER BY step",
        {id_, metric}, [&](const Statement& row) {
-         visit({row.integer(0), logged_number(row, 1, 2), row.integer(3), row.integer(4)});
+         on_point({row.integer(0), logged_number(row, 1, 2), row.integer(3), row.integer(4)});
        });
 }
 
-void RunExportReader::each_memory(const std::function<void(const LoggedMemory&)>& visit) const {
+void RunExportReader::each_memory(const std::function<void(const LoggedMemory&)>& on_memory) const {
   each(log_,
        "SELECT m.rank, m.step, m.category, max(m.bytes), "
        "(SELECT time_ns FROM metric_values AS v WHERE v.run_id = m.run_id AND v.step <= m.step "
@@ -82,7 +82,7 @@ void RunExportReader::each_memory(const std::function<void(const LoggedMemory&)>
        "FROM memory AS m WHERE m.run_id = ?1 AND m.phase = 'peak' "
        "AND m.category IN ('allocated', 'resident') GROUP BY m.rank, m.category, m.step",
        {id_}, [&](const Statement& row) {
-         visit(
+         on_memory(
              {row.integer(0), row.integer(1), row.text(2), row.integer(3), row.null(4) ? started_ns_ : row.integer(4)});
        });
 }

@@ -57,9 +57,9 @@ class RunExportReader {
   std::vector<RunStart::Plugin> plugins() const;
   std::vector<std::string> metric_names() const;
   /// Points are ordered by step, over all segments (v_curves).
-  void each_point(const std::string& metric, const std::function<void(const LoggedPoint&)>& visit) const;
+  void each_point(const std::string& metric, const std::function<void(const LoggedPoint&)>& on_point) const;
   /// Ordered by rank, category and step.
-  void each_memory(const std::function<void(const LoggedMemory&)>& visit) const;
+  void each_memory(const std::function<void(const LoggedMemory&)>& on_memory) const;
 
  private:
   const LogReader& log_;

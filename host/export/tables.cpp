@@ -55,7 +55,7 @@ void write_rows(const LogReader& log, const Rows& rows, int64_t run, const TextO
   std::vector<std::string> columns;
   const char* before = "\n   ";
   out(std::string(",\n  ") + json_text(rows.name) + ": [");
-  const auto take = [&](const Statement& statement) {
+  const auto on_row = [&](const Statement& statement) {
     if (columns.empty()) columns = column_names(statement);
     Row row = read_row(statement);
     OrderedJson object = OrderedJson::object();
@@ -63,7 +63,7 @@ void write_rows(const LogReader& log, const Rows& rows, int64_t run, const TextO
     out(before + json_text(object));
     before = ",\n   ";
   };
-  log.each_row(rows.sql, {run}, take, LogReader::unlimited);
+  log.each_row(rows.sql, {run}, on_row, LogReader::unlimited);
   out("]");
 }
 
@@ -103,7 +103,7 @@ void write_wide_csv(const LogReader& log, int64_t run, const TextOutput& out) {
     out(row + "\r\n");
   };
   int64_t step = -1;
-  const auto take = [&](const Statement& row) {
+  const auto on_row = [&](const Statement& row) {
     if (row.integer(0) != step) {
       finish_row();
       cells.assign(columns.size(), "");
@@ -117,7 +117,7 @@ void write_wide_csv(const LogReader& log, int64_t run, const TextOutput& out) {
   log.each_row(
       "SELECT step, name, value, kind, strftime('%Y-%m-%dT%H:%M:%fZ', min(time_ns) OVER (PARTITION BY step) / 1e9, "
       "'unixepoch') FROM v_curves WHERE run_id = ?1 ORDER BY step, name",
-      {run}, take, LogReader::unlimited);
+      {run}, on_row, LogReader::unlimited);
   finish_row();
 }
 

@@ -43,7 +43,7 @@ class TensorboardSink : public RecordSink {
   TensorboardSink(std::filesystem::path folder, int64_t run_id, const RunStart& start)
       : folder_(std::move(folder)), run_id_(run_id), options_(start.params), toml_(start.resolved_toml) {}
 
-  void take(std::deque<LogRecord>::const_iterator begin, std::deque<LogRecord>::const_iterator end) override {
+  void receive(std::deque<LogRecord>::const_iterator begin, std::deque<LogRecord>::const_iterator end) override {
     if (begin == end) return;
     if (!file_) open();
     for (auto record = begin; record != end; ++record) {

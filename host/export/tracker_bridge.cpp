@@ -113,7 +113,7 @@ class RunFollower {
       bridge_.send(step);
       sent_ = step["step"].get<int64_t>();
     };
-    const auto take = [&](const Statement& row) {
+    const auto on_row = [&](const Statement& row) {
       if (step.is_null() || step["step"] != row.integer(0)) {
         finish();
         step = {{"step", row.integer(0)}, {"seconds", double(row.integer(4)) / 1e9}, {"values", OrderedJson::object()}};
@@ -124,7 +124,7 @@ class RunFollower {
     };
     log_.each_row(
         "SELECT step, name, value, kind, time_ns FROM v_curves WHERE run_id = ?1 AND step > ?2 ORDER BY step, name",
-        {id_, sent_}, take, LogReader::unlimited);
+        {id_, sent_}, on_row, LogReader::unlimited);
     if (!is_running) finish();
   }
 

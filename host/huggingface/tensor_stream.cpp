@@ -54,7 +54,7 @@ class Pieces {
       sums.written = bytes == read_.data() ? sums.read : crc32c(bytes, written, sums.written);
       for (const TensorCopy::Target& target : move_.targets)
         writers[target.file]->write(target.name, begin * write_size, bytes, written);
-      progress.done(int64_t(read));
+      progress.advance(int64_t(read));
     }
     return sums;
   }

@@ -163,7 +163,7 @@ CachedModel::CachedModel(ShardedModel& model, int64_t positions, int64_t texts, 
       rotary_(model.rotary().contiguous()),
       offsets_(model.config().future_offsets),
       read_again_(is_chained_ ? model.num_heads() - 2 : most_drafts(offsets_, model.num_heads()) - 1) {
-  for (const auto& unit : model.units()) weights_.push_back(std::make_unique<Gathered>(*unit));
+  for (const auto& unit : model.units()) weights_.push_back(std::make_unique<GatherScope>(*unit));
   const ModelConfig& config = model.config();
   const bool copies = weights != at::kFloat;
   std::map<std::string, Tensor> found;  // once, though shared heads ask for theirs again

@@ -115,7 +115,7 @@ class CachedModel {
   void extend(int64_t text, int64_t n);
   at::Tensor output_logits(const at::Tensor& hidden) const;
 
-  std::vector<std::unique_ptr<Gathered>> weights_;  ///< before the blocks, which hold views of these
+  std::vector<std::unique_ptr<GatherScope>> weights_;  ///< before the blocks, which hold views of these
   int64_t positions_;
   std::vector<int64_t> lengths_;  ///< of each text
   KvPageTable pages_;

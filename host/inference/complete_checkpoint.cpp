@@ -17,13 +17,13 @@ namespace {
 /// As the run's policy: parts that it does not train are held in its precision.
 ShardedModelRequest request_for(const BaseModel& base, const ModelConfig& config, const Adapter& adapter) {
   ShardedModelRequest request;
-  request.layout.model = &config;
-  request.layout.heads = base.token_heads ? Heads::all : Heads::none;
-  request.layout.adapter = &adapter;
-  request.layout.trained_parts = {base.last_blocks, base.names};
+  request.spec.model = &config;
+  request.spec.heads = base.token_heads ? Heads::all : Heads::none;
+  request.spec.adapter = &adapter;
+  request.spec.trained_parts = {base.last_blocks, base.names};
   request.options.strategy = Strategy::no_shard;
   request.options.param_dtype = precision_dtype(from_name<Precision>(base.precision).value_or(Precision::fp32));
-  request.positions = 1;  // only the weights are used
+  request.sequence_length = 1;  // only the weights are used
   return request;
 }
 
@@ -37,7 +37,7 @@ void complete_checkpoint(const CompleteRequest& request) try {
   ModelConfig config = read_model_config(request.checkpoint, ModelConfig{});
   config.new_heads = base.new_heads;
   ShardedModelRequest wanted = request_for(base, config, *adapter);
-  wanted.layout.value_heads = read_saved_value_heads(request.checkpoint);
+  wanted.spec.value_heads = read_saved_value_heads(request.checkpoint);
   SingleRank rank;
   ShardedModel model(wanted, rank.channels);
   model.initialize(base.seed);

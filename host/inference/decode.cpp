@@ -26,7 +26,7 @@ class GeneratedText {
 
   void append(int64_t id) {
     decoded_.ids.push_back(id);
-    stopped_ = !request_.take(id);
+    stopped_ = !request_.on_token(id);
   }
 
   bool ended() {
@@ -105,8 +105,12 @@ class Decoding {
 
 class BatchDecoding {
  public:
-  BatchDecoding(CachedModel& model, const std::vector<DecodeRequest>& requests, const std::function<void()>& done)
-      : model_(model), requests_(requests), done_(done), all_(requests.size()), prompt_text_(model.num_texts() - 1) {
+  BatchDecoding(CachedModel& model, const std::vector<DecodeRequest>& requests, const std::function<void()>& on_decoded)
+      : model_(model),
+        requests_(requests),
+        on_decoded_(on_decoded),
+        all_(requests.size()),
+        prompt_text_(model.num_texts() - 1) {
     for (int64_t text = 0; text < prompt_text_; ++text) free_.push_back(text);
   }
 
@@ -163,13 +167,13 @@ class BatchDecoding {
   bool has_ended(Running& one) {
     if (!one.generated.ended()) return false;
     all_[one.request] = std::move(one.generated.decoded());
-    done_();
+    on_decoded_();
     return true;
   }
 
   CachedModel& model_;
   const std::vector<DecodeRequest>& requests_;
-  const std::function<void()>& done_;
+  const std::function<void()>& on_decoded_;
   std::vector<Decoded> all_;
   std::vector<Running> running_;
   std::vector<int64_t> free_;  ///< texts of the model
@@ -183,8 +187,8 @@ class BatchDecoding {
 Decoded decode(CachedModel& model, const DecodeRequest& request) { return Decoding(model, request).run(); }
 
 std::vector<Decoded> decode_all(CachedModel& model, const std::vector<DecodeRequest>& requests,
-                                const std::function<void()>& done) {
-  return BatchDecoding(model, requests, done).run();
+                                const std::function<void()>& on_decoded) {
+  return BatchDecoding(model, requests, on_decoded).run();
 }
 
 }  // namespace wmtp

@@ -28,7 +28,7 @@ struct DecodeRequest {
   Sampling sampling;
   Drafts drafts = Drafts::none;  ///< by the other heads; greedy only
   /// Receives each token as it is decoded; returns false to stop.
-  std::function<bool(int64_t)> take = [](int64_t) { return true; };
+  std::function<bool(int64_t)> on_token = [](int64_t) { return true; };
 };
 
 struct Decoded {
@@ -44,14 +44,15 @@ inline constexpr auto names_of<Decoded::End> =
     std::array{"max_tokens", "end_of_text", "max_sequence_length", "stopped"};
 static_assert(names_of<Decoded::End>.size() == size_t(Decoded::End::stopped) + 1);
 
-/// `model` has read no tokens yet. Ends after max_tokens, at one of `ends`, when `take` returns false, or when the
+/// `model` has read no tokens yet. Ends after max_tokens, at one of `ends`, when `on_token` returns false, or when the
 /// model has no position left. Error(data) if a logit is not finite.
 Decoded decode(CachedModel& model, const DecodeRequest& request);
 
 /// Decodes all requests, num_texts() - 1 of them at a time: the last text of `model` holds the newest prompt, which is
 /// read once for requests with the same prompt that follow one another. Results in the order of the requests, each
-/// equal to decode()'s except that `forwards` is 0; calls done() after each. [one head, no drafts, at least two texts]
+/// equal to decode()'s except that `forwards` is 0; calls on_decoded() after each. [one head, no drafts, at least two
+/// texts]
 std::vector<Decoded> decode_all(CachedModel& model, const std::vector<DecodeRequest>& requests,
-                                const std::function<void()>& done);
+                                const std::function<void()>& on_decoded);
 
 }  // namespace wmtp

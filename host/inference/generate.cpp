@@ -37,7 +37,7 @@ void check_ids(const std::vector<int64_t>& ids, const TextModel& model) {
 /// The same text without drafts: decoded second, so that warm-up costs count against the drafts.
 PlainDecoding decode_plainly(TextModel& model, DecodeRequest request, const std::vector<int64_t>& drafted) {
   request.drafts = Drafts::none;
-  request.take = [left = drafted.size()](int64_t) mutable { return --left > 0; };  // a text may end by its limits
+  request.on_token = [left = drafted.size()](int64_t) mutable { return --left > 0; };  // a text may end by its limits
   const auto begun = std::chrono::steady_clock::now();
   const Decoded plain = model.decode(request);
   const double seconds = seconds_since(begun);
@@ -84,7 +84,7 @@ Generated generate(const GenerateRequest& request, const std::function<void(cons
   AnswerText text(prompt.limits);
   const Tokenizer* tokenizer = model.tokenizer();
   if (tokenizer)
-    wanted.take = [&](int64_t id) {
+    wanted.on_token = [&](int64_t id) {
       const bool goes_on = text.add(tokenizer->decode({int32_t(id)}));
       show(text.take_certain());
       return goes_on;
@@ -136,10 +136,10 @@ Answers write_answers(const AnswerRequest& request) try {
       one.max_tokens = request.max_tokens;
       one.sampling = {request.temperature, request.top_p, request.seed, uint32_t(i), uint32_t(sample)};
       one.ends = prompts[i].ends;
-      one.take = [&](int64_t id) { return text.add(model.tokenizer()->decode({int32_t(id)})); };
+      one.on_token = [&](int64_t id) { return text.add(model.tokenizer()->decode({int32_t(id)})); };
     }
   WorkProgress progress("answering", int64_t(wanted.size()));
-  model.decode_all(wanted, [&] { progress.done(1); });
+  model.decode_all(wanted, [&] { progress.advance(1); });
   for (size_t i = 0; i < places.size(); ++i) *places[i] = texts[i].text();
   return answers;
 } catch (...) {

@@ -17,13 +17,13 @@ void merge_adapter(const MergeRequest& request) try {
   const ModelConfig config = read_model_config(request.base, ModelConfig{});
   SingleRank rank;
   ShardedModelRequest wanted;
-  wanted.layout.model = &config;
-  wanted.layout.heads = Heads::all;
-  wanted.layout.adapter = adapter.get();
-  wanted.layout.trained_parts.names = trained_parameters_in(request.adapter, config);
-  wanted.layout.value_heads = read_saved_value_heads(request.base);
+  wanted.spec.model = &config;
+  wanted.spec.heads = Heads::all;
+  wanted.spec.adapter = adapter.get();
+  wanted.spec.trained_parts.names = trained_parameters_in(request.adapter, config);
+  wanted.spec.value_heads = read_saved_value_heads(request.base);
   wanted.options.strategy = Strategy::no_shard;
-  wanted.positions = 1;  // only the weights are used
+  wanted.sequence_length = 1;  // only the weights are used
   ShardedModel model(wanted, rank.channels);
   load_model(request.base, model);
   load_adapter(request.adapter, {request.plugin.description.name, "", request.plugin.options}, model);

@@ -62,7 +62,7 @@ MicroBatch micro_batch_of(const TextWindow& window, const std::vector<int64_t>& 
   micro.offsets = model.future_offsets;
   for (int64_t head = 1; head <= model.future_tokens; ++head)
     micro.counts.push_back(S - std::max(micro.offset(head), first));
-  micro.positions = micro.windows = {0};
+  micro.sequences = micro.windows = {0};
   return micro;
 }
 
@@ -83,9 +83,9 @@ std::vector<HeadLoss> head_losses(const PerplexityRequest& request) try {
   model.load(/*drafts=*/true, int64_t(S));
 
   ActivePipeline nothing;  // without a weighting
-  std::map<std::string, at::Tensor> states;
+  std::map<std::string, at::Tensor> pipeline_state;
   RankCollectives across(model.channels());
-  const RunContext run_context{model.num_heads(), model.config().vocab_size, 0, 0, across, states};
+  const RunContext run_context{model.num_heads(), model.config().vocab_size, 0, 0, across, pipeline_state};
   StepRunnerConfig config;
   config.token_loss.chunk_tokens = chunk_tokens(model.config().vocab_size, /*on_cuda=*/false);
   StepRunner step_runner(model.model(), nothing, model.channels(), config);
@@ -105,7 +105,7 @@ std::vector<HeadLoss> head_losses(const PerplexityRequest& request) try {
       heads[k].loss += scores[k].losses.sum(at::kDouble).item<double>();
       heads[k].bytes += decoded_bytes(ids, window.end, micro.counts[k], *model.tokenizer());
     }
-    progress.done(int64_t(window.end - window.first_new));
+    progress.advance(int64_t(window.end - window.first_new));
   }
   if (heads[0].tokens == 0)
     throw Error(ExitStatus::usage, "the text has " + std::to_string(ids.size()) + " tokens, wanted more than " +

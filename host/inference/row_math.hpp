@@ -11,12 +11,12 @@
 
 namespace wmtp {
 
-/// Calls call(row) for n rows, on all threads if there are many.
-template <class Call>
-void for_each_row(int64_t n, Call call) {
+/// Calls on_row(row) for n rows, on all threads if there are many.
+template <class OnRow>
+void for_each_row(int64_t n, OnRow on_row) {
   constexpr int64_t rows_per_task = 16;
   at::parallel_for(0, n, rows_per_task, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) call(row);
+    for (int64_t row = begin; row < end; ++row) on_row(row);
   });
 }
 

@@ -112,10 +112,10 @@ int64_t TextModel::positions_for(int64_t prompt, int64_t max_tokens) const {
 
 void TextModel::load(bool drafts, int64_t positions, int64_t texts, at::ScalarType weights) {
   ShardedModelRequest request;
-  request.layout.model = &config_;
-  request.layout.heads = drafts ? Heads::all : Heads::first;
+  request.spec.model = &config_;
+  request.spec.heads = drafts ? Heads::all : Heads::first;
   request.options.strategy = Strategy::no_shard;
-  request.positions = positions;
+  request.sequence_length = positions;
   model_ = std::make_unique<ShardedModel>(request, rank_.channels);
   load_model(folder_, *model_);
   cached_ = std::make_unique<CachedModel>(*model_, positions, texts, weights);
@@ -128,8 +128,8 @@ Decoded TextModel::decode(const DecodeRequest& request) {
 }
 
 std::vector<Decoded> TextModel::decode_all(const std::vector<DecodeRequest>& requests,
-                                           const std::function<void()>& done) {
-  return wmtp::decode_all(*cached_, requests, done);
+                                           const std::function<void()>& on_decoded) {
+  return wmtp::decode_all(*cached_, requests, on_decoded);
 }
 
 }  // namespace wmtp

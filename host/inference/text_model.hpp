@@ -54,7 +54,7 @@ class TextModel {
   /// Starts from an empty context. [loaded]
   Decoded decode(const DecodeRequest& request);
   /// See decode.hpp. [loaded without drafts]
-  std::vector<Decoded> decode_all(const std::vector<DecodeRequest>& requests, const std::function<void()>& done);
+  std::vector<Decoded> decode_all(const std::vector<DecodeRequest>& requests, const std::function<void()>& on_decoded);
 
  private:
   std::filesystem::path folder_;

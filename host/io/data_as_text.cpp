@@ -263,7 +263,7 @@ bool is_dump(std::string_view text) {
   return offsets.size() >= fewest_lines && offsets[0] == 0;
 }
 
-NumbersFound numbers_in(std::string_view text) {
+NumbersFound find_number_list(std::string_view text) {
   constexpr std::string_view separators = " \t\r\n,;:|[]()";
   std::set<std::string_view> different;
   NumbersFound found;

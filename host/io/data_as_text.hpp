@@ -30,7 +30,7 @@ bool is_dump(std::string_view start);
 struct NumbersFound {
   bool are_numbers = false, are_ids = false;
 };
-NumbersFound numbers_in(std::string_view start);
+NumbersFound find_number_list(std::string_view start);
 
 /// The separator of a table: a comma, a semicolon, a tab or a bar; 0 if it is no table. Lines that begin with # may
 /// come first. All rows, at least two after the header, have as many values as it has names, and one of these shows

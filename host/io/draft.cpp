@@ -29,8 +29,8 @@ const std::string& digits_of_boot() {
   return digits;
 }
 
-Descriptor opened(const fs::path& folder) {
-  return Descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+FileDescriptor opened(const fs::path& folder) {
+  return FileDescriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
 }  // namespace
@@ -45,9 +45,9 @@ std::string draft_target(const std::string& name) {
   return name.find_first_not_of("0123456789abcdef", at + mark.size()) == std::string::npos ? name.substr(0, at) : "";
 }
 
-Descriptor lock_abandoned_draft(const fs::path& draft) {
-  Descriptor lock = opened(draft);
-  return lock.get() >= 0 && flock(lock.get(), LOCK_EX | LOCK_NB) == 0 ? std::move(lock) : Descriptor();
+FileDescriptor lock_abandoned_draft(const fs::path& draft) {
+  FileDescriptor lock = opened(draft);
+  return lock.get() >= 0 && flock(lock.get(), LOCK_EX | LOCK_NB) == 0 ? std::move(lock) : FileDescriptor();
 }
 
 void remove_abandoned_drafts(const fs::path& folder) {
@@ -55,7 +55,7 @@ void remove_abandoned_drafts(const fs::path& folder) {
   for (fs::directory_iterator entry(folder, failure), end; !failure && entry != end; entry.increment(failure)) {
     const std::string name = entry->path().filename().string(), target = draft_target(name);
     if (target.empty() || name.compare(target.size() + mark.size(), num_digits, digits_of_boot()) != 0) continue;
-    if (const Descriptor lock = lock_abandoned_draft(entry->path()); lock.get() >= 0)
+    if (const FileDescriptor lock = lock_abandoned_draft(entry->path()); lock.get() >= 0)
       fs::remove_all(entry->path(), ignored);
   }
 }

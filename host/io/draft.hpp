@@ -21,7 +21,7 @@ std::filesystem::path draft_path(const std::filesystem::path& target);
 std::string draft_target(const std::string& name);
 
 /// The lock of a draft that has no owner any more; otherwise none.
-Descriptor lock_abandoned_draft(const std::filesystem::path& draft);
+FileDescriptor lock_abandoned_draft(const std::filesystem::path& draft);
 /// Removes the drafts in `folder` that processes on this machine have left behind. Ignores errors: the next process
 /// tries again.
 void remove_abandoned_drafts(const std::filesystem::path& folder);
@@ -39,7 +39,7 @@ class DraftFolder {
  private:
   std::filesystem::path path_;
   CleanupOnSignal removed_;
-  Descriptor lock_;
+  FileDescriptor lock_;
 };
 
 }  // namespace wmtp

@@ -41,7 +41,7 @@ fs::path parent_of(const fs::path& path) {
 void sync(const fs::path& path, FileOperation operation, int flags) {
   constexpr auto action = "make durable";
   announce(operation, path, action);
-  const Descriptor file(retry_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags); }));
+  const FileDescriptor file(retry_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags); }));
   if (file.get() < 0 || ::fsync(file.get()) != 0) throw storage_error(action, path, errno);
 }
 

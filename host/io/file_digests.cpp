@@ -27,7 +27,7 @@ int64_t nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * 1'000'
 /// Empty if the file cannot be examined. Sets `changed` to the later of both times, in ns.
 std::string file_state(const fs::path& file, int64_t* changed = nullptr) {
   struct stat found = {};
-  const Descriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const FileDescriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (opened.get() < 0 || ::fstat(opened.get(), &found) != 0) return "";
   const int64_t modified = nanoseconds(found.st_mtim), changed_at = nanoseconds(found.st_ctim);
   if (changed) *changed = std::max(modified, changed_at);

@@ -341,7 +341,7 @@ class KindCheck {
   }
 
   void refuse_numbers() const {
-    const NumbersFound found = numbers_in(start_);
+    const NumbersFound found = find_number_list(start_);
     if (!found.are_numbers) return;
     if (!found.are_ids) refuse("numbers only", "name another file" + as_it_is());
     const std::string ids = new_name(".bin").string();

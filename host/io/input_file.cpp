@@ -40,7 +40,7 @@ bool read_at(int descriptor, const std::filesystem::path& path, int64_t offset, 
 
 InputFile::InputFile(const std::filesystem::path& path) : path_(path) {
   check_is_file(path_);
-  file_ = Descriptor(retry_interrupted([&] { return ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
+  file_ = FileDescriptor(retry_interrupted([&] { return ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
   if (descriptor() < 0) throw storage_error("open", path_, errno);
   struct stat status;
   if (::fstat(descriptor(), &status) != 0) throw storage_error("examine", path_, errno);
@@ -54,7 +54,7 @@ void InputFile::read_at(int64_t offset, void* bytes, size_t count) const {
 }
 
 std::optional<std::string> read_cached_file(const std::filesystem::path& path, int64_t limit) {
-  const Descriptor file(retry_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
+  const FileDescriptor file(retry_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
   struct stat status;
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size > limit)
     return std::nullopt;

@@ -26,7 +26,7 @@ class InputFile {
 
  private:
   std::filesystem::path path_;
-  Descriptor file_;
+  FileDescriptor file_;
   int64_t size_ = 0;
 };
 

@@ -15,7 +15,7 @@ namespace wmtp {
 ReservedFile::ReservedFile(std::filesystem::path folder, std::string content, int64_t bytes)
     : folder_(std::move(folder)), content_(std::move(content)) {
   std::string path = (folder_ / "wmtp-reserved-XXXXXX").string();
-  file_ = Descriptor(mkostemp(path.data(), O_CLOEXEC));
+  file_ = FileDescriptor(mkostemp(path.data(), O_CLOEXEC));
   if (file_.get() < 0)
     throw storage_error("create a file of " + human_bytes(bytes) + " for " + content_ + " in", folder_, errno);
   unlink(path.c_str());

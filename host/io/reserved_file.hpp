@@ -30,7 +30,7 @@ class ReservedFile {
 
   std::filesystem::path folder_;
   std::string content_;
-  Descriptor file_;
+  FileDescriptor file_;
 };
 
 }  // namespace wmtp

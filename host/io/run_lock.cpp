@@ -29,7 +29,7 @@ RunLock::RunLock(const std::filesystem::path& run_folder)
 }
 
 bool RunLock::is_held(const std::filesystem::path& run_folder) {
-  const Descriptor file(open(lock_file(run_folder).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const FileDescriptor file(open(lock_file(run_folder).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   return file.get() >= 0 && flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 

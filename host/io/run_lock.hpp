@@ -17,7 +17,7 @@ class RunLock {
   static bool is_held(const std::filesystem::path& run_folder);
 
  private:
-  Descriptor file_;
+  FileDescriptor file_;
 };
 
 }  // namespace wmtp

@@ -47,10 +47,10 @@ bool is_private(int folder) {
 }
 
 /// A descriptor that holds the lock, or none. Child programs do not inherit it.
-Descriptor locked(const fs::path& folder) {
-  Descriptor lock(open(folder.c_str(), folder_flags));
+FileDescriptor locked(const fs::path& folder) {
+  FileDescriptor lock(open(folder.c_str(), folder_flags));
   const bool is_mine = lock.get() >= 0 && is_private(lock.get()) && flock(lock.get(), LOCK_EX | LOCK_NB) == 0;
-  return is_mine ? std::move(lock) : Descriptor();
+  return is_mine ? std::move(lock) : FileDescriptor();
 }
 
 /// Whether `path` still refers to the open folder.
@@ -94,7 +94,7 @@ bool unlinked(int folder, const std::string& name) {
 /// a folder of `top` moves up to `top`. Ignores errors.
 void remove_tree(const fs::path& path) {
   chmod(path.c_str(), S_IRWXU);
-  const Descriptor top(open(path.c_str(), folder_flags));
+  const FileDescriptor top(open(path.c_str(), folder_flags));
   int64_t moved = 0;
   const auto move_up = [&](int folder, const std::string& name) {
     while (renameat(folder, name.c_str(), top.get(), std::to_string(++moved).c_str()) != 0)
@@ -104,7 +104,7 @@ void remove_tree(const fs::path& path) {
     before = moved;
     for (const std::string& name : names_in(top.get())) {
       if (unlinked(top.get(), name)) continue;
-      const Descriptor folder(openat(top.get(), name.c_str(), folder_flags));
+      const FileDescriptor folder(openat(top.get(), name.c_str(), folder_flags));
       for (const std::string& child : names_in(folder.get()))
         if (!unlinked(folder.get(), child)) move_up(folder.get(), child);
       unlinkat(top.get(), name.c_str(), AT_REMOVEDIR);
@@ -129,7 +129,7 @@ fs::path persistent_temp_folder(const std::string& name) {
   const fs::path parent = chosen_temporary_folder().first, path = parent / (prefix() + name);
   if (!is_trusted_parent(parent)) return {};
   if (mkdir(path.c_str(), S_IRWXU) == 0) chmod(path.c_str(), S_IRWXU);  // whatever the umask
-  const Descriptor folder(open(path.c_str(), folder_flags));
+  const FileDescriptor folder(open(path.c_str(), folder_flags));
   return folder.get() >= 0 && is_private(folder.get()) ? path : fs::path();
 }
 
@@ -146,7 +146,7 @@ ScratchFolder::ScratchFolder() {
     if (!mkdtemp(name.data())) fail();
     path_ = name;
     if (chmod(name.c_str(), S_IRWXU) != 0 && errno != ENOENT) fail();  // whatever the umask
-    lock_ = Descriptor(open(name.c_str(), folder_flags));
+    lock_ = FileDescriptor(open(name.c_str(), folder_flags));
     if (lock_.get() < 0 && errno != ENOENT) fail();
     if (lock_.get() < 0) continue;
     flock(lock_.get(), LOCK_EX);
@@ -164,7 +164,7 @@ void remove_abandoned_scratch_folders(const fs::path& parent) {
   for (fs::directory_iterator entry(parent, ignored), end; entry != end && !ignored; entry.increment(ignored)) {
     const std::string name = entry->path().filename().string();
     if (!name.starts_with(begins) || name.size() != begins.size() + std::strlen(random_part)) continue;
-    const Descriptor lock = locked(entry->path());
+    const FileDescriptor lock = locked(entry->path());
     if (lock.get() >= 0) remove_tree(entry->path());
   }
 }

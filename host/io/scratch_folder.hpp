@@ -27,7 +27,7 @@ class ScratchFolder {
 
  private:
   std::filesystem::path path_;
-  Descriptor lock_;
+  FileDescriptor lock_;
 };
 
 /// TMPDIR or /tmp. Error(storage) if it is not a folder.

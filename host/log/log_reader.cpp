@@ -223,12 +223,12 @@ Table LogReader::query(const std::string& sql, const std::vector<SqlValue>& argu
 }
 
 void LogReader::each_row(const std::string& sql, const std::vector<SqlValue>& arguments,
-                         const std::function<void(const Statement&)>& take, size_t most) const {
+                         const std::function<void(const Statement&)>& on_row, size_t most) const {
   const TimeLimit time_limit(database_, limit_);
   const QueryGuard guard(database_);
   Statement statement(database_, sql);
   statement.bind_all(arguments);
-  for (size_t held = 0; statement.step(); take(statement))
+  for (size_t held = 0; statement.step(); on_row(statement))
     if ((held += text_bytes(statement)) > most) refuse_size(path_);
 }
 

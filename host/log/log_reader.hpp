@@ -66,9 +66,9 @@ class LogReader {
 
   /// Runs a statement of this program, with ?1, ?2, … bound to `arguments`. Error(storage) if the file fails.
   Table query(const std::string& sql, const std::vector<SqlValue>& arguments = {}, int64_t max_rows = all_rows) const;
-  /// Like query, one row in memory at a time; texts may have `most` bytes in total. `take` must not use this reader.
+  /// Like query, one row in memory at a time; texts may have `most` bytes in total. `on_row` must not use this reader.
   void each_row(const std::string& sql, const std::vector<SqlValue>& arguments,
-                const std::function<void(const Statement&)>& take, size_t most = max_bytes) const;
+                const std::function<void(const Statement&)>& on_row, size_t most = max_bytes) const;
 
   const std::filesystem::path& database() const { return path_; }
   /// A missing file reads as an empty log.

@@ -129,7 +129,7 @@ void LogWriter::take(std::chrono::milliseconds longest) {
   queue_.take(pending_, longest);
   if (!sink_) return;
   try {
-    sink_->take(pending_.cbegin() + known, pending_.cend());
+    sink_->receive(pending_.cbegin() + known, pending_.cend());
   } catch (const std::exception& error) {
     sink_.reset();
     log_warning(std::string("the run and its log continue, but ") + error.what());

@@ -85,7 +85,7 @@ class RecordSink {
   virtual ~RecordSink() = default;
   /// The records since the previous call, each once, in order. An exception disables the sink with an event; the run
   /// and its log continue. [the log's thread]
-  virtual void take(std::deque<LogRecord>::const_iterator begin, std::deque<LogRecord>::const_iterator end) = 0;
+  virtual void receive(std::deque<LogRecord>::const_iterator begin, std::deque<LogRecord>::const_iterator end) = 0;
 };
 
 }  // namespace wmtp

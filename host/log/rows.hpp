@@ -33,31 +33,31 @@ inline const LogTable events_table{"events", {"time_ns", "rank", "level", "kind"
 inline const LogTable* const log_tables[] = {&metrics_table,     &memory_table,      &rank_times_table, &samples_table,
                                              &generations_table, &checkpoints_table, &events_table};
 
-/// Calls take(table, the values of its columns…) for each row of the record.
-template <class Take>
-void each_row(const LogRecord& record, const Take& take) {
+/// Calls on_row(table, the values of its columns…) for each row of the record.
+template <class OnRow>
+void each_row(const LogRecord& record, const OnRow& on_row) {
   if (const auto* metrics = std::get_if<MetricsRecord>(&record)) {
     for (const auto& [name, value] : metrics->values) {
       const char* kind = non_finite_name(value);
-      take(metrics_table, name, metrics->step, kind ? std::nullopt : std::optional(value),
-           kind ? std::optional<std::string>(kind) : std::nullopt, metrics->time_ns);
+      on_row(metrics_table, name, metrics->step, kind ? std::nullopt : std::optional(value),
+             kind ? std::optional<std::string>(kind) : std::nullopt, metrics->time_ns);
     }
   } else if (const auto* memory = std::get_if<MemoryRecords>(&record)) {
-    for (const auto& one : memory->values) take(memory_table, one.rank, one.step, one.phase, one.category, one.bytes);
+    for (const auto& one : memory->values) on_row(memory_table, one.rank, one.step, one.phase, one.category, one.bytes);
   } else if (const auto* times = std::get_if<RankTimes>(&record)) {
-    for (const auto& one : times->values) take(rank_times_table, one.rank, one.step, one.phase, one.seconds);
+    for (const auto& one : times->values) on_row(rank_times_table, one.rank, one.step, one.phase, one.seconds);
   } else if (const auto* samples = std::get_if<SampleRecords>(&record)) {
     for (const auto& one : samples->values)
-      take(samples_table, samples->step, one.sequence, one.position, one.head, one.token_id, one.text, one.weight,
-           one.loss, one.reference_loss);
+      on_row(samples_table, samples->step, one.sequence, one.position, one.head, one.token_id, one.text, one.weight,
+             one.loss, one.reference_loss);
   } else if (const auto* texts = std::get_if<Generations>(&record)) {
-    for (const auto& one : texts->values) take(generations_table, texts->step, one.number, one.prompt, one.text);
+    for (const auto& one : texts->values) on_row(generations_table, texts->step, one.number, one.prompt, one.text);
   } else if (const auto* checkpoint = std::get_if<CheckpointRecord>(&record)) {
-    take(checkpoints_table, checkpoint->step, checkpoint->path, checkpoint->bytes, checkpoint->state,
-         checkpoint->time_ns);
+    on_row(checkpoints_table, checkpoint->step, checkpoint->path, checkpoint->bytes, checkpoint->state,
+           checkpoint->time_ns);
   } else {
     const auto& event = std::get<EventRecord>(record);
-    take(events_table, event.time_ns, event.rank, event.level, event.kind, event.step, event.message);
+    on_row(events_table, event.time_ns, event.rank, event.level, event.kind, event.step, event.message);
   }
 }
 

@@ -42,13 +42,13 @@ std::string spool_lines(const LogRecord& record, int64_t run_id) {
 }
 
 /// Open and locked, and not removed by the program that held the lock before; otherwise invalid.
-Descriptor locked_file(const std::filesystem::path& path, int flags) {
+FileDescriptor locked_file(const std::filesystem::path& path, int flags) {
   while (true) {
-    Descriptor file(::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644));
+    FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644));
     if (file.get() < 0) return file;
     retry_interrupted([&] { return flock(file.get(), LOCK_EX); });  // fails where locks are not supported
     struct stat status {};
-    if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return Descriptor();
+    if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return FileDescriptor();
     if (status.st_nlink > 0) return file;
   }
 }
@@ -110,7 +110,7 @@ class SpoolLoader {
   void load() {
     log_.set_busy_timeout(patience);
     Transaction transaction(log_);  // before the file's lock, for which a run waits
-    const Descriptor file = locked_file(spool_, O_RDONLY);
+    const FileDescriptor file = locked_file(spool_, O_RDONLY);
     if (file.get() < 0) return;
     std::ifstream lines(spool_);
     for (std::string line; next_line(lines, line);) take(line);
@@ -178,7 +178,7 @@ bool Spool::write_end(const std::string& status, int exit_code, const std::strin
 
 bool Spool::append(const std::string& rows) try {
   // Refuses a link or pipe of that name.
-  const Descriptor file = locked_file(path_, O_WRONLY | O_CREAT | O_APPEND);
+  const FileDescriptor file = locked_file(path_, O_WRONLY | O_CREAT | O_APPEND);
   if (file.get() < 0) return false;
   const std::string lines =
       spool_line(batch_table, {{"run_id", run_id_}, {"run_key", run_key_}, {"batch", random_token()}}) + rows;

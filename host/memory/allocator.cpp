@@ -180,7 +180,7 @@ class DeviceBlocks {
   std::unordered_map<const void*, Block> blocks_;
 };
 
-int64_t status_bytes(const char* key) { return numbers_in("/proc/self/status")[key] * 1024; }
+int64_t status_bytes(const char* key) { return named_numbers_in("/proc/self/status")[key] * 1024; }
 
 int64_t resident_at_install = 0;
 

@@ -186,12 +186,12 @@ void count_operations(double operations) {
   if (counter) counter(operations);
 }
 
-void for_each_part(int64_t count, int64_t size, bool is_meta, const std::function<void(int64_t, int64_t)>& call) {
+void for_each_part(int64_t count, int64_t size, bool is_meta, const std::function<void(int64_t, int64_t)>& on_part) {
   constexpr int64_t most_run = 64;
   const int64_t parts = (count + size - 1) / size, skipped = is_meta ? std::max<int64_t>(parts - most_run, 0) : 0;
   for (int64_t part = 0; part < parts; ++part) {
     const double before = counted;
-    call(part * size, std::min(size, count - part * size));
+    on_part(part * size, std::min(size, count - part * size));
     if (part != 1 || skipped == 0) continue;
     count_operations(double(skipped) * (counted - before));
     part += skipped;

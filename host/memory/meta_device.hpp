@@ -18,10 +18,10 @@ c10::DeviceType meta_device_type();
 /// Called with the floating-point operations of each product and attention on meta tensors.
 void set_operation_counter(std::function<void(double operations)> count);
 void count_operations(double operations);
-/// Calls call(begin, n) for parts of at most `size` of `count` elements. Of a step without values only a few: the
+/// Calls on_part(begin, n) for parts of at most `size` of `count` elements. Of a step without values only a few: the
 /// others would allocate the same, and their operations are counted.
 void for_each_part(int64_t count, int64_t size, bool is_meta,
-                   const std::function<void(int64_t begin, int64_t n)>& call);
+                   const std::function<void(int64_t begin, int64_t n)>& on_part);
 
 /// Bytes of meta tensors that stand for tensors outside the device: in host memory, on the CPU in a file.
 struct OffloadedBytes {

@@ -37,15 +37,15 @@ class ParameterPiece {
   /// The elements of the flattened parameter before a piece by rows; 0 of others.
   int64_t first_element() const { return cut_ == ParameterCut::rows ? index_ * count_ : 0; }
 
-  /// Calls visit(its first element in the flattened parameter, its offset from `begin`, its length) for each run of
+  /// Calls on_run(its first element in the flattened parameter, its offset from `begin`, its length) for each run of
   /// elements [begin, begin + count) of the flattened piece that is contiguous in the parameter, in order.
-  template <class Visit>
-  void for_each_run(int64_t begin, int64_t count, Visit visit) const {
-    if (cut_ != ParameterCut::columns) return visit(first_element() + begin, int64_t{0}, count);
+  template <class OnRun>
+  void for_each_run(int64_t begin, int64_t count, OnRun on_run) const {
+    if (cut_ != ParameterCut::columns) return on_run(first_element() + begin, int64_t{0}, count);
     const int64_t columns = shape_.back();
     for (int64_t at = begin; at < begin + count;) {
       const int64_t row = at / columns, end = std::min((row + 1) * columns, begin + count);
-      visit(row * width_ + index_ * columns + at % columns, at - begin, end - at);
+      on_run(row * width_ + index_ * columns + at % columns, at - begin, end - at);
       at = end;
     }
   }

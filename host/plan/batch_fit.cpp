@@ -51,10 +51,10 @@ std::vector<StepRequest> memory_saving_requests(const StepRequest& request, bool
 
 PlannedBatch plan_batch(const PlanStep& plan_step, StepRequest request, int64_t batch_size,
                         int64_t gradient_accumulation) {
-  request.sequences = batch_size;
+  request.sequences_per_rank = batch_size;
   request.gradient_accumulation = gradient_accumulation;
   const PlannedStep step = plan_step(request);
-  const auto& [phase, peak] = *highest(step.phases);
+  const auto& [phase, peak] = *highest_phase(step.phases);
   return {batch_size, gradient_accumulation, phase, peak, step.reserved, 0};
 }
 
@@ -91,7 +91,7 @@ std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepR
 
 std::optional<PlannedBatch> largest_batch_of_same_tokens(const PlanStep& plan_step, const StepRequest& request,
                                                          int64_t bytes) {
-  const int64_t sequences = request.sequences * request.gradient_accumulation;
+  const int64_t sequences = request.sequences_per_rank * request.gradient_accumulation;
   for (int64_t accumulation = 1; accumulation <= sequences; ++accumulation) {
     if (sequences % accumulation != 0) continue;
     const PlannedBatch batch = plan_batch(plan_step, request, sequences / accumulation, accumulation);

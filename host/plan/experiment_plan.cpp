@@ -59,10 +59,10 @@ class Planner {
     request.ranks = p.processes;
     request.hosts = hosts_;
     request.rates = rates_;
-    request.sequences = e_.train.batch_size;
-    request.positions = plan.data.positions;
-    request.sequence = p.sequence;
-    request.tensor = p.tensor;
+    request.sequences_per_rank = e_.train.batch_size;
+    request.sequence_length = plan.data.sequence_length;
+    request.sequence_ranks = p.sequence;
+    request.tensor_ranks = p.tensor;
     request.sections = p.pipeline;
     request.gradient_accumulation = micro_batches(e_.train, data_ranks(p, p.processes));
     request.activation_checkpointing = p.activation_checkpointing;
@@ -82,13 +82,13 @@ class Planner {
   PlannedData data() const {
     PlannedData data;
     const int64_t sequences = sequences_per_step(e_.train, data_ranks(e_.parallel, e_.parallel.processes));
-    data.positions = e_.train.sequence_length;
+    data.sequence_length = e_.train.sequence_length;
     if (e_.data.kind == DataKind::records) {
       const auto longest = longest_row(e_, cache_, needs_.pairs);
       data.longest_is_known = longest.has_value();
       const int64_t offset = needs_.when ? last_offset(e_.model) : 0;
       const int64_t least = least_positions(offset, ranks_per_sequence(e_.parallel));
-      if (longest) data.positions = batch_positions(std::max(*longest, least), e_.train.sequence_length);
+      if (longest) data.sequence_length = batch_positions(std::max(*longest, least), e_.train.sequence_length);
     }
     data.tokens_a_step = sequences * e_.train.sequence_length;
     if (e_.train.steps > 0) data.steps = e_.train.steps;
@@ -140,21 +140,21 @@ std::vector<PlannedVariant> divided_layouts(const Experiment& experiment, const 
   const auto can_divide = [&](const ParallelConfig& parallel) {
     const int64_t ranks = ranks_per_sequence(parallel);
     const auto fits = [&](const ModelConfig* shape) { return block_misfit(*shape, parallel).empty(); };
-    return std::ranges::all_of(shapes, fits) && q.ranks / q.hosts % ranks == 0 && q.positions % ranks == 0 &&
-           q.positions / ranks >= last_offset(experiment.model);
+    return std::ranges::all_of(shapes, fits) && q.ranks / q.hosts % ranks == 0 && q.sequence_length % ranks == 0 &&
+           q.sequence_length / ranks >= last_offset(experiment.model);
   };
   const auto add = [&](const ParallelConfig& parallel, Strategy strategy) {
     PlannedVariant variant = variant_of(strategy);
     variant.is_experiments_own = false;
     variant.request.rates = rates;
-    variant.request.sequence = parallel.sequence;
-    variant.request.tensor = parallel.tensor;
+    variant.request.sequence_ranks = parallel.sequence;
+    variant.request.tensor_ranks = parallel.tensor;
     variant.request.sections = parallel.pipeline;
     variant.request.gradient_accumulation *= ranks_per_sequence(parallel) * parallel.pipeline;
     // As many micro-batches as keep the bubble small.
-    while (parallel.pipeline > 1 && variant.request.sequences % 2 == 0 &&
+    while (parallel.pipeline > 1 && variant.request.sequences_per_rank % 2 == 0 &&
            variant.request.gradient_accumulation < micro_batches_per_section * parallel.pipeline) {
-      variant.request.sequences /= 2;
+      variant.request.sequences_per_rank /= 2;
       variant.request.gradient_accumulation *= 2;
     }
     variant.step = plan_step(variant.request);

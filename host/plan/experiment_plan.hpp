@@ -25,8 +25,8 @@ struct PlannedVariant {
 struct PlannedData {
   int64_t tokens_a_step = 0;     ///< over all ranks and micro-batches, padding included
   std::optional<int64_t> steps;  ///< nullopt if it depends on data that are not prepared yet
-  int64_t positions = 0;         ///< of the longest batch
-  bool longest_is_known = true;  ///< if not, `positions` is train.sequence_length; records may be shorter
+  int64_t sequence_length = 0;   ///< of the longest batch
+  bool longest_is_known = true;  ///< if not, `sequence_length` is train.sequence_length; records may be shorter
 };
 
 struct ExperimentPlan {

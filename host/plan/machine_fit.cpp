@@ -63,7 +63,7 @@ std::string misfit(const LocalRanks& ranks, const Machine& machine) {
 }
 
 LocalRanks local_ranks_to_fit(const Experiment& experiment, const ExperimentPlan& plan, const Machine& machine) {
-  const auto peak = highest(plan.variants.front().step.phases);
+  const auto peak = highest_phase(plan.variants.front().step.phases);
   return {experiment.parallel.processes / machine.hosts, peak->second.total, peak->first,
           experiment.parallel.oversubscribe};
 }

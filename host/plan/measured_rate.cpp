@@ -54,7 +54,8 @@ double seconds_of_waits(const LogReader& log, const RunInfo& run) {
   return waited.rows.empty() ? 0 : waited.rows[0][0].get<double>();
 }
 
-Work work_of_step(const std::string& experiment_toml, const Catalog& catalog, const std::filesystem::path& database) {
+RankWork work_of_step(const std::string& experiment_toml, const Catalog& catalog,
+                      const std::filesystem::path& database) {
   const ScratchFolder folder;
   const auto file = folder.path() / "experiment.toml";
   std::ofstream(file) << experiment_toml;
@@ -136,7 +137,7 @@ MeasuredRate measured_rate(const std::filesystem::path& database, const std::str
   if (row[1] != to_string(precision))
     refuse(found,
            "trained in " + row[1].get<std::string>() + ", wanted " + to_string(precision) + " as in this experiment");
-  const Work work = work_of_step(runnable_experiment(log, found.id), catalog, database);
+  const RankWork work = work_of_step(runnable_experiment(log, found.id), catalog, database);
   const double seconds = seconds_of_step(log, found);
   const double waits = work.traffic.bus > 0 ? std::min(seconds_of_waits(log, found), most_of_a_step * seconds) : 0;
   return {found.id, found.name, row[2], work.operations / (seconds - waits), waits > 0 ? waits / work.traffic.bus : 0};

@@ -50,25 +50,27 @@ OrderedJson to_json(const PlannedCluster& cluster, const PlannedData& data) {
                             : OrderedJson()},
       {"socket_seconds", cluster.socket_seconds},
       {"recommended", cluster.best ? OrderedJson(to_string(cluster.best->variant->strategy)) : OrderedJson()},
-      {"recommended_sequence", cluster.best ? OrderedJson(cluster.best->variant->request.sequence) : OrderedJson()},
-      {"recommended_tensor", cluster.best ? OrderedJson(cluster.best->variant->request.tensor) : OrderedJson()},
+      {"recommended_sequence",
+       cluster.best ? OrderedJson(cluster.best->variant->request.sequence_ranks) : OrderedJson()},
+      {"recommended_tensor", cluster.best ? OrderedJson(cluster.best->variant->request.tensor_ranks) : OrderedJson()},
       {"recommended_pipeline", cluster.best ? OrderedJson(cluster.best->variant->request.sections) : OrderedJson()},
       {"strategies", OrderedJson::array()},
       {"divided", OrderedJson::array()}};
   const auto is_divided = [&](const StepCost& cost) {
     const StepRequest &own = cluster.costs.front().variant->request, &one = cost.variant->request;
-    return one.sequence != own.sequence || one.tensor != own.tensor || one.sections != own.sections;
+    return one.sequence_ranks != own.sequence_ranks || one.tensor_ranks != own.tensor_ranks ||
+           one.sections != own.sections;
   };
   for (const StepCost& cost : cluster.costs) {
     OrderedJson one{{"strategy", to_string(cost.variant->strategy)},
-                    {"bytes", cost.tensors},
+                    {"bytes", cost.tensor_bytes},
                     {"reserved", reserved_json(cost.variant->step.reserved)},
                     {"fits", cluster.memory ? OrderedJson(cost.fits) : OrderedJson()},
                     {"bus_bytes", cost.traffic.bus},
                     {"network_bytes", cost.traffic.network},
                     {"operations", cost.variant->step.work.operations},
-                    {"sequence", cost.variant->request.sequence},
-                    {"tensor", cost.variant->request.tensor},
+                    {"sequence", cost.variant->request.sequence_ranks},
+                    {"tensor", cost.variant->request.tensor_ranks},
                     {"pipeline", cost.variant->request.sections}};
     if (cost.time) one["time"] = to_json(*cost.time, run_of(data, cost));
     json[is_divided(cost) ? "divided" : "strategies"].push_back(one);
@@ -91,7 +93,7 @@ double rounded(double value) { return std::round(value * 100) / 100; }
 void print_memory(std::ostream& out, const std::vector<PlannedVariant>& variants) {
   MemorySnapshot most;
   for (const PlannedVariant& variant : variants) {
-    const MemorySnapshot& peak = highest(variant.step.phases)->second;
+    const MemorySnapshot& peak = highest_phase(variant.step.phases)->second;
     for (size_t i = 0; i < peak.bytes.size(); ++i) most.bytes[i] = std::max(most.bytes[i], peak.bytes[i]);
     most.total = std::max(most.total, peak.total);
   }
@@ -103,7 +105,7 @@ void print_memory(std::ostream& out, const std::vector<PlannedVariant>& variants
     if (most.bytes[size_t(i)] > 0) table.columns.push_back(to_string(MemoryCategory(i)));
   const auto shown_bytes = [&](int64_t bytes) { return rounded(double(bytes) / unit.bytes); };
   for (const PlannedVariant& variant : variants) {
-    const auto peak = highest(variant.step.phases);
+    const auto peak = highest_phase(variant.step.phases);
     std::vector<Json> row{strategy_of(variant), variant.adapter, peak->first, shown_bytes(peak->second.total)};
     if (has_segments) row.emplace_back(shown_bytes(variant.step.reserved));
     for (int i = 0; i < num_memory_categories; ++i)
@@ -216,12 +218,12 @@ void print_measured_rates(std::ostream& out, const PlannedCluster& cluster) {
 int64_t bytes_without_sharding(const PlannedCluster& cluster) {
   const auto found = std::ranges::find_if(
       cluster.costs, [](const StepCost& cost) { return cost.variant->strategy == Strategy::no_shard; });
-  return found == cluster.costs.end() || found->variant->request.ranks == 1 ? 0 : found->tensors;
+  return found == cluster.costs.end() || found->variant->request.ranks == 1 ? 0 : found->tensor_bytes;
 }
 
 Table table_of(const PlannedCluster& cluster, const PlannedData& data) {
   const bool has_times = cluster.costs.front().time.has_value();
-  const Unit unit = unit_of(std::ranges::max(cluster.costs, {}, &StepCost::tensors).tensors);
+  const Unit unit = unit_of(std::ranges::max(cluster.costs, {}, &StepCost::tensor_bytes).tensor_bytes);
   const bool has_segments = cluster.costs.front().variant->step.reserved > 0;
   const int64_t unsharded = bytes_without_sharding(cluster);
   Table table{{"strategy", unit.name}, {}, false};
@@ -235,8 +237,8 @@ Table table_of(const PlannedCluster& cluster, const PlannedData& data) {
   if (has_times && data.steps && cluster.hardware) table.columns.emplace_back("GPU-hours");
   if (cluster.memory) table.columns.emplace_back("fits");
   for (const StepCost& cost : cluster.costs) {
-    std::vector<Json> row{strategy_of(*cost.variant), rounded(double(cost.tensors) / unit.bytes)};
-    if (unsharded > 0) row.emplace_back(std::round(100 * double(cost.tensors) / double(unsharded)));
+    std::vector<Json> row{strategy_of(*cost.variant), rounded(double(cost.tensor_bytes) / unit.bytes)};
+    if (unsharded > 0) row.emplace_back(std::round(100 * double(cost.tensor_bytes) / double(unsharded)));
     if (has_segments) row.emplace_back(rounded(double(cost.variant->step.reserved) / unit.bytes));
     row.insert(row.end(), {rounded(cost.traffic.bus / 1e9), rounded(cost.traffic.network / 1e9)});
     if (has_times) row.emplace_back(rounded(cost.time->seconds));
@@ -326,7 +328,7 @@ void print_json(std::ostream& out, const PlanReport& report) {
                    {"frozen", plan.counts().frozen},
                    {"tokens_a_step", plan.data.tokens_a_step},
                    {"steps", plan.data.steps ? OrderedJson(*plan.data.steps) : OrderedJson()},
-                   {"positions", plan.data.positions},
+                   {"positions", plan.data.sequence_length},
                    {"longest_is_known", plan.data.longest_is_known},
                    {"training_state_bytes", 4 * plan.counts().state},
                    {"model_bytes", 4 * plan.counts().model},
@@ -342,7 +344,7 @@ void print_json(std::ostream& out, const PlanReport& report) {
   for (const RunPlan& stage : report.stages)
     json["stages"].push_back({{"tables", stage.tables}, {"file", stage.file}, {"state", stage_state_text(stage)}});
   for (const PlannedVariant& variant : plan.variants) {
-    const auto most = highest(variant.step.phases);
+    const auto most = highest_phase(variant.step.phases);
     OrderedJson phases;
     for (const auto& [phase, snapshot] : variant.step.phases) phases[phase] = to_json(snapshot);
     json["memory"].push_back({{"adapter", variant.adapter},
@@ -389,8 +391,8 @@ void print_text(std::ostream& out, const PlanReport& report) {
   if (!plan.data.longest_is_known)
     out << "  sequences   assumed to have train.sequence_length tokens; actual lengths are known after\n"
            "              `wmtp-host data prepare`\n";
-  else if (plan.data.positions != e.train.sequence_length)
-    out << "  sequences   at most " << plan.data.positions << " positions (the longest record)\n";
+  else if (plan.data.sequence_length != e.train.sequence_length)
+    out << "  sequences   at most " << plan.data.sequence_length << " positions (the longest record)\n";
   out << "  disk        " << human_bytes(4 * plan.counts().state) << " per checkpoint to resume from ("
       << e.checkpoint.keep << (e.checkpoint.keep_best ? " and the best" : "") << " are kept), "
       << human_bytes(4 * plan.counts().model) << " for the final model\n";

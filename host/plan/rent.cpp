@@ -12,7 +12,7 @@
 namespace wmtp {
 namespace {
 
-int64_t missing(const RentRow& row) { return row.fits ? 0 : row.memory - int64_t(row.card->memory); }
+int64_t missing(const RentRow& row) { return row.fits ? 0 : row.needed_bytes - int64_t(row.card->memory); }
 
 Json rounded(double value, double parts) { return std::round(value * parts) / parts; }
 
@@ -35,9 +35,9 @@ RentRow rent_row(const PlanStep& plan_step, const ExperimentPlan& plan, const st
   const std::vector<StepCost> costs =
       step_costs(plan_step, plan, divided, rates_on(card, precision), stated_peak(card.device, precision), memory);
   const StepCost* best = recommended(costs);
-  const StepCost& chosen = best ? *best : *std::ranges::min_element(costs, {}, &StepCost::memory);
+  const StepCost& chosen = best ? *best : *std::ranges::min_element(costs, {}, &StepCost::needed_bytes);
   const StepRequest& layout = chosen.variant->request;
-  RentRow row{&card, layout.hosts, layout, chosen.tensors, chosen.memory, chosen.fits, 0, {}, {}};
+  RentRow row{&card, layout.hosts, layout, chosen.tensor_bytes, chosen.needed_bytes, chosen.fits, 0, {}, {}};
   if (const auto largest = largest_batch(plan_step, layout, memory)) row.largest_batch = largest->batch_size;
   if (!chosen.fits || !chosen.time) return row;
   row.time = chosen.time;
@@ -55,8 +55,8 @@ void print_rent_text(std::ostream& out, const std::string& name, int64_t batch_s
                             row.hosts,
                             row.card->name,
                             layout_text(row),
-                            rounded(double(row.tensors) / (1 << 30), 100),
-                            rounded(double(row.memory) / (1 << 30), 100),
+                            rounded(double(row.tensor_bytes) / (1 << 30), 100),
+                            rounded(double(row.needed_bytes) / (1 << 30), 100),
                             row.largest_batch};
     if (row.time) {
       cells.insert(cells.end(), {rounded(row.time->seconds, 100), std::llround(significant(row.run->tokens_per_second)),
@@ -88,11 +88,11 @@ void print_rent_json(std::ostream& out, const std::string& name, int64_t batch_s
                     {"on", row.card->name},
                     {"calibrated_by", *row.card->calibrated_by ? OrderedJson(row.card->calibrated_by) : OrderedJson()},
                     {"strategy", to_string(row.layout.strategy)},
-                    {"sequence", row.layout.sequence},
-                    {"tensor", row.layout.tensor},
+                    {"sequence", row.layout.sequence_ranks},
+                    {"tensor", row.layout.tensor_ranks},
                     {"pipeline", row.layout.sections},
-                    {"bytes", row.tensors},
-                    {"reserved", row.memory},
+                    {"bytes", row.tensor_bytes},
+                    {"reserved", row.needed_bytes},
                     {"fits", row.fits},
                     {"missing_bytes", missing(row)},
                     {"largest_batch_size", row.largest_batch},

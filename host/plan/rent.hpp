@@ -15,8 +15,8 @@ struct RentRow {
   const Hardware* card = nullptr;
   int64_t hosts = 1;
   StepRequest layout;         ///< the recommended one; if none fits, the one that takes the least memory
-  int64_t tensors = 0;        ///< peak bytes per GPU at the experiment's batch
-  int64_t memory = 0;         ///< that the allocator holds for them
+  int64_t tensor_bytes = 0;   ///< peak per GPU at the experiment's batch
+  int64_t needed_bytes = 0;   ///< that the allocator holds for them
   bool fits = true;           ///< into the card's memory
   int64_t largest_batch = 0;  ///< the largest train.batch_size with which the layout fits; 0: none
   std::optional<StepTime> time;

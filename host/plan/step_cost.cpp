@@ -13,8 +13,8 @@ constexpr double tie_tolerance = 1.01;  // differences below the model's accurac
 
 /// What to minimize, most important first.
 std::array<double, 3> sort_key(const StepCost& cost) {
-  if (cost.time) return {cost.time->seconds, 0, double(cost.memory)};
-  return {cost.traffic.network, cost.traffic.bus, double(cost.memory)};
+  if (cost.time) return {cost.time->seconds, 0, double(cost.needed_bytes)};
+  return {cost.traffic.network, cost.traffic.bus, double(cost.needed_bytes)};
 }
 
 bool is_cheaper(const StepCost& one, const StepCost& other) {
@@ -29,7 +29,7 @@ double seconds_of(const Traffic& traffic, const Rates& rates) {
   return std::max(seconds(traffic.bus, rates.bus), seconds(traffic.network, rates.network));
 }
 
-StepTime time_of(const Work& work, const Rates& rates, double peak) {
+StepTime time_of(const RankWork& work, const Rates& rates, double peak) {
   StepTime time;
   time.seconds = work.seconds;
   time.computation = work.operations / rates.operations;
@@ -56,12 +56,12 @@ RunCost run_cost(const PlannedData& data, double step_seconds, int64_t ranks) {
 
 std::string layout_of(const StepRequest& request) {
   return std::string(to_string(request.strategy)) +
-         (request.sequence > 1 ? ", sequence " + std::to_string(request.sequence) : "") +
-         (request.tensor > 1 ? ", tensor " + std::to_string(request.tensor) : "") +
-         (request.sections > 1
-              ? ", pipeline " + std::to_string(request.sections) + " (" +
-                    std::to_string(request.gradient_accumulation) + " x " + std::to_string(request.sequences) + ")"
-              : "");
+         (request.sequence_ranks > 1 ? ", sequence " + std::to_string(request.sequence_ranks) : "") +
+         (request.tensor_ranks > 1 ? ", tensor " + std::to_string(request.tensor_ranks) : "") +
+         (request.sections > 1 ? ", pipeline " + std::to_string(request.sections) + " (" +
+                                     std::to_string(request.gradient_accumulation) + " x " +
+                                     std::to_string(request.sequences_per_rank) + ")"
+                               : "");
 }
 
 double significant(double value) { return std::strtod(printed("%.3g", value).c_str(), nullptr); }
@@ -82,7 +82,7 @@ std::vector<StepCost> step_costs(const PlanStep& plan_step, const ExperimentPlan
                                  double peak, std::optional<int64_t> memory) {
   std::vector<StepCost> costs;
   const auto add = [&](const PlannedVariant& variant) {
-    const int64_t tensors = highest(variant.step.phases)->second.total;
+    const int64_t tensors = highest_phase(variant.step.phases)->second.total;
     const int64_t bytes = std::max(variant.step.reserved, tensors);
     std::optional<StepTime> time;
     if (variant.request.rates)  // it was planned with them

@@ -32,10 +32,10 @@ RunCost run_cost(const PlannedData& data, double step_seconds, int64_t ranks);
 
 struct StepCost {
   const PlannedVariant* variant;
-  int64_t tensors = 0;  ///< peak bytes per rank
-  int64_t memory = 0;   ///< that must fit: on a CUDA device what its allocator holds
-  Traffic traffic;      ///< per rank
-  bool fits = true;     ///< into the memory, if that is known
+  int64_t tensor_bytes = 0;  ///< peak per rank
+  int64_t needed_bytes = 0;  ///< that must fit: on a CUDA device what its allocator holds
+  Traffic traffic;           ///< per rank
+  bool fits = true;          ///< into the memory, if that is known
   std::optional<StepTime> time;
 };
 

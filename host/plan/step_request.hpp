@@ -40,12 +40,12 @@ struct StepRequest {
   Strategy strategy = Strategy::full_shard;
   int64_t shard_group_size = 0;  ///< hybrid_shard
   int64_t ranks = 1;
-  int64_t hosts = 1;      ///< each runs as many consecutive ranks
-  int64_t sequences = 1;  ///< per micro-batch and rank
-  int64_t positions = 0;  ///< per sequence
-  int64_t sequence = 1;   ///< ranks that divide the positions of the same sequences
-  int64_t tensor = 1;     ///< consecutive ranks that divide the features of blocks
-  int64_t sections = 1;   ///< of the model, each on as many ranks (parallel.pipeline)
+  int64_t hosts = 1;               ///< each runs as many consecutive ranks
+  int64_t sequences_per_rank = 1;  ///< per micro-batch
+  int64_t sequence_length = 0;     ///< in positions
+  int64_t sequence_ranks = 1;      ///< ranks that divide the positions of the same sequences
+  int64_t tensor_ranks = 1;        ///< consecutive ranks that divide the features of blocks
+  int64_t sections = 1;            ///< of the model, each on as many ranks (parallel.pipeline)
   int64_t gradient_accumulation = 1;
   double activation_checkpointing = 0;  ///< share of the trained trunk blocks, counted from the first
   bool activation_offload = false;
@@ -64,7 +64,7 @@ struct OffloadCost {
 };
 
 /// The work of one rank in a step.
-struct Work {
+struct RankWork {
   double seconds = 0;     ///< 0 without rates
   double at_borders = 0;  ///< of these seconds, in exchanges with neighbouring sections
   double operations = 0;  ///< floating-point operations of matrix products and attention
@@ -85,23 +85,24 @@ struct PlannedStep {
   std::map<std::string, MemorySnapshot> phases;  ///< the peak of each
   int64_t reserved = 0;                          ///< held by a CUDA device's allocator at the end; 0 on the CPU
   OffloadCost offloaded;
-  Work work;
+  RankWork work;
   double imbalance = 1;  ///< the most operations of a section over the mean of all
 };
 
 /// The phase with the highest peak. [at least one phase]
-inline std::map<std::string, MemorySnapshot>::const_iterator highest(
+inline std::map<std::string, MemorySnapshot>::const_iterator highest_phase(
     const std::map<std::string, MemorySnapshot>& phases) {
   return std::ranges::max_element(phases, {}, [](const auto& phase) { return phase.second.total; });
 }
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Traffic, bus, network)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Rates, operations, bus, network, exchange_seconds, socket_seconds)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepRequest, trains_all, strategy, shard_group_size, ranks, hosts, sequences,
-                                   positions, sequence, tensor, sections, gradient_accumulation,
-                                   activation_checkpointing, activation_offload, offload, on_cuda, compare_ranks, rates)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepRequest, trains_all, strategy, shard_group_size, ranks, hosts,
+                                   sequences_per_rank, sequence_length, sequence_ranks, tensor_ranks, sections,
+                                   gradient_accumulation, activation_checkpointing, activation_offload, offload,
+                                   on_cuda, compare_ranks, rates)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OffloadCost, host, to_device, to_host, file, from_file, to_file)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, seconds, at_borders, operations, extra, traffic)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankWork, seconds, at_borders, operations, extra, traffic)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemorySnapshot, bytes, total)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ParameterCounts, parameters, trained, model, state, frozen)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PlannedStep, counts, token_heads, phases, reserved, offloaded, work, imbalance)

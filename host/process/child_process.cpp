@@ -84,7 +84,7 @@ int start_failure(int pipe) {
 Pipe Pipe::open() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw_system("cannot create a pipe to a child process", errno);
-  return {Descriptor(ends[0]), Descriptor(ends[1])};
+  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
 ChildProcess::ChildProcess(const ChildRequest& request) {
@@ -112,11 +112,11 @@ ChildProcess::ChildProcess(const ChildRequest& request) {
   own(child, std::move(out.read_end), std::move(err.read_end));
 }
 
-void ChildProcess::own(pid_t child, Descriptor out, Descriptor err) {
+void ChildProcess::own(pid_t child, FileDescriptor out, FileDescriptor err) {
   id_ = child;
   stdout_ = std::move(out);
   stderr_ = std::move(err);
-  for (const Descriptor* pipe : {&stdout_, &stderr_})
+  for (const FileDescriptor* pipe : {&stdout_, &stderr_})
     if (pipe->get() >= 0) fcntl(pipe->get(), F_SETFL, O_NONBLOCK);
 }
 

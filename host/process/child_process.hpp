@@ -29,7 +29,7 @@ namespace wmtp {
 /// Both ends are close-on-exec.
 struct Pipe {
   static Pipe open();  ///< Error(storage)
-  Descriptor read_end, write_end;
+  FileDescriptor read_end, write_end;
 };
 
 std::map<std::string, std::string> own_environment();
@@ -59,7 +59,7 @@ class ChildProcess {
   /// `code` and this process has other threads, whose locks would stay locked in the child.
   explicit ChildProcess(const ChildRequest& request);
   /// A child of this process that has been started otherwise and leads its process group; read ends of its pipes.
-  ChildProcess(pid_t child, Descriptor out, Descriptor err) { own(child, std::move(out), std::move(err)); }
+  ChildProcess(pid_t child, FileDescriptor out, FileDescriptor err) { own(child, std::move(out), std::move(err)); }
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess(const ChildProcess&) = delete;
@@ -82,11 +82,11 @@ class ChildProcess {
   void kill_group();
 
  private:
-  void own(pid_t child, Descriptor out, Descriptor err);
+  void own(pid_t child, FileDescriptor out, FileDescriptor err);
 
   pid_t id_ = -1;
   std::optional<int> status_;
-  Descriptor stdout_, stderr_;
+  FileDescriptor stdout_, stderr_;
 };
 
 /// Reads what a non-blocking pipe contains, at most 1 MiB per call, and keeps the last `limit` bytes of `text`. Returns

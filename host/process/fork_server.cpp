@@ -28,7 +28,7 @@ struct Reply {
 
 /// The descriptors of one request: a file that contains arguments, environment and signal mask; stdout; stderr.
 constexpr size_t num_sent = 3;
-using Sent = std::array<Descriptor, num_sent>;
+using Sent = std::array<FileDescriptor, num_sent>;
 
 void send_reply(int to, const Reply& reply) {
   retry_interrupted([&] { return write(to, &reply, sizeof reply); });
@@ -77,13 +77,13 @@ std::optional<Sent> received_descriptors(int socket) {
     throw Error(ExitStatus::bug, "a request to fork lacks its descriptors");
   std::memcpy(numbers.data(), CMSG_DATA(rights), sizeof numbers);
   Sent sent;
-  for (size_t i = 0; i < num_sent; ++i) sent[i] = Descriptor(numbers[i]);
+  for (size_t i = 0; i < num_sent; ++i) sent[i] = FileDescriptor(numbers[i]);
   return sent;
 }
 
 /// A file without a name. Unlike a message, it has no limit of size.
-Descriptor memory_file(const std::vector<uint8_t>& bytes) {
-  Descriptor file(memfd_create("wmtp-fork", MFD_CLOEXEC));
+FileDescriptor memory_file(const std::vector<uint8_t>& bytes) {
+  FileDescriptor file(memfd_create("wmtp-fork", MFD_CLOEXEC));
   if (file.get() < 0) throw_system("cannot create a file in memory", errno);
   const ssize_t count = write(file.get(), bytes.data(), bytes.size());
   if (count != ssize_t(bytes.size())) throw_system("cannot write to a file in memory", count < 0 ? errno : EFBIG);
@@ -140,8 +140,8 @@ void fork_for(pid_t owner, int report) {
 ForkServer::ForkServer(ChildRequest request) : name_(request.program.string()) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) throw_system("cannot create a socket", errno);
-  socket_ = Descriptor(ends[0]);
-  const Descriptor of_server(ends[1]);
+  socket_ = FileDescriptor(ends[0]);
+  const FileDescriptor of_server(ends[1]);
   request.input = of_server.get();
   request.inherit_stdout = request.inherit_stderr = true;
   server_.emplace(request);
@@ -163,7 +163,7 @@ void ForkServer::wait_until_ready() {
 ChildProcess ForkServer::start(const ChildRequest& request) {
   wait_until_ready();
   const auto* mask = reinterpret_cast<const uint8_t*>(&request.signal_mask);
-  const Descriptor file = memory_file(Json::to_cbor({
+  const FileDescriptor file = memory_file(Json::to_cbor({
       {"arguments", request.arguments},
       {"environment", request.environment},
       {"signal_mask", Json::binary({mask, mask + sizeof request.signal_mask})},

@@ -32,7 +32,7 @@ class ForkServer {
   pid_t receive_reply();
 
   std::string name_;
-  Descriptor socket_;
+  FileDescriptor socket_;
   std::optional<ChildProcess> server_;
   bool ready_ = false;
 };

@@ -15,8 +15,8 @@ ChildProcess SocketChild::start(ChildRequest request, bool has_stdout) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw storage_error("open", "a socket to " + request.program.string(), errno);
-  socket_ = Descriptor(ends[0]);
-  const Descriptor other(ends[1]);
+  socket_ = FileDescriptor(ends[0]);
+  const FileDescriptor other(ends[1]);
   request.descriptors = {other.get(), has_stdout ? STDERR_FILENO : other.get(), STDERR_FILENO};
   return ChildProcess(request);
 }

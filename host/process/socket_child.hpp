@@ -36,7 +36,7 @@ class SocketChild {
 
  private:
   ChildProcess start(ChildRequest request, bool has_stdout);
-  Descriptor socket_;  // before the child, whose start sets it
+  FileDescriptor socket_;  // before the child, whose start sets it
   ChildProcess child_;
   std::string read_;  ///< after the last line
 };

@@ -233,10 +233,10 @@ class Comparison {
     return text;
   }
 
-  template <class Visit>
-  void each(Visit visit) const {
+  template <class OnRun>
+  void each(OnRun on_run) const {
     for (const Side& side : sides_)
-      for (const auto& [seed, run] : side.runs) visit(run);
+      for (const auto& [seed, run] : side.runs) on_run(run);
   }
 
   const LogReader& log_;

@@ -157,13 +157,13 @@ void print_section(std::ostream& out, const std::string& title, const Table& tab
 
 /// The options of the run's experiment that differ from the defaults, as in its TOML.
 Table chosen_options(const std::string& resolved_toml) {
-  const auto each_option = [](const std::string& toml, const auto& visit) {
+  const auto each_option = [](const std::string& toml, const auto& on_option) {
     std::string table;
     std::istringstream lines(toml);
     for (std::string line; std::getline(lines, line);) {
       const size_t equals = line.find(" = ");
       if (line.starts_with('[')) table = line.substr(1, line.size() - 2) + ".";
-      if (equals != line.npos && line[0] != '#') visit(table + line.substr(0, equals), line.substr(equals + 3));
+      if (equals != line.npos && line[0] != '#') on_option(table + line.substr(0, equals), line.substr(equals + 3));
     }
   };
   std::map<std::string, std::string> defaults;

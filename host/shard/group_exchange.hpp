@@ -19,14 +19,14 @@ class GroupExchange final : public RankExchange {
   int64_t rank() const override { return group_.rank; }
   at::Tensor all_to_all(const at::Tensor& parts) const override {
     at::Tensor received = at::empty_like(parts);
-    group_.gather->all_to_all(received.view({-1}), parts.view({-1}), "exchanging " + what_).wait();
+    group_.gather_channel->all_to_all(received.view({-1}), parts.view({-1}), "exchanging " + what_).wait();
     return received;
   }
   at::Tensor all_gather(const at::Tensor& part) const override {
     std::vector<int64_t> shape = part.sizes().vec();
     shape.insert(shape.begin(), group_.size);
     at::Tensor parts = at::empty(shape, part.options());
-    group_.gather->all_gather(parts.view({-1}), part.view({-1}), "gathering " + what_).wait();
+    group_.gather_channel->all_gather(parts.view({-1}), part.view({-1}), "gathering " + what_).wait();
     return parts;
   }
 

@@ -95,7 +95,7 @@ void ParameterGroup::start_gather() {
     return;
   }
   gathering_ = at::empty({total_}, shard.options());
-  gather_ = mesh_.shard.gather->all_gather(gathering_, std::move(shard), "gathering " + name_);
+  gather_ = mesh_.shard.gather_channel->all_gather(gathering_, std::move(shard), "gathering " + name_);
 }
 
 void ParameterGroup::finish_gather() {
@@ -211,7 +211,7 @@ void ParameterGroup::start_reduce(bool last) {
   const Tensor mine = whole_gradient_.to(options_.reduce_dtype);  // not a copy if sent in fp32
   reduce_output_ = at::empty_like(mine);
   const RankGroup& axis = shards() ? mesh_.shard : mesh_.replicate;
-  reduce_ = axis.reduce->all_to_all(reduce_output_, mine, "reducing the gradient of " + name_);
+  reduce_ = axis.reduce_channel->all_to_all(reduce_output_, mine, "reducing the gradient of " + name_);
   if (shards()) whole_gradient_.reset();
 }
 
@@ -235,7 +235,7 @@ void ParameterGroup::start_replicate_reduce() {
   const Tensor mine = gradient_.to(options_.reduce_dtype);
   replicate_reduce_output_ = at::empty_like(mine);
   replicate_reduce_ =
-      mesh_.replicate.reduce->all_to_all(replicate_reduce_output_, mine, "summing the gradient of " + name_);
+      mesh_.replicate.reduce_channel->all_to_all(replicate_reduce_output_, mine, "summing the gradient of " + name_);
 }
 
 void ParameterGroup::finish_replicate_reduce() {
@@ -255,7 +255,8 @@ void ParameterGroup::start_replicate_gather(const Tensor& arrived) {
   Tensor sum = is_in_place ? gradient_.narrow(0, axis.rank * part, part) : at::empty({part}, gradient_.options());
   sum_of_parts(arrived.view({axis.size, part}), sum);
   sums_ = is_in_place ? gradient_ : at::empty(gradient_.sizes(), arrived.options());
-  replicate_gather_ = axis.reduce->all_gather(sums_, sum.to(options_.reduce_dtype), "summing the gradient of " + name_);
+  replicate_gather_ =
+      axis.reduce_channel->all_gather(sums_, sum.to(options_.reduce_dtype), "summing the gradient of " + name_);
 }
 
 void ParameterGroup::finish_replicate_gather() {
@@ -318,7 +319,7 @@ Tensor ParameterGroup::gather_shards(const Tensor& values) {
   Tensor sent = values.to(options_.device);
   if (!shards()) return sent;
   Tensor whole = at::empty({total_}, sent.options());
-  mesh_.shard.gather->all_gather(whole, sent, "gathering " + name_).wait();
+  mesh_.shard.gather_channel->all_gather(whole, sent, "gathering " + name_).wait();
   return whole;
 }
 

@@ -159,29 +159,29 @@ class ParameterGroup final : public WeightStore {
   /// The same for each block that a visit has changed, in order.
   void block_changed(const at::Tensor& block, int64_t end);
 
-  /// Calls visit(placed, begin, part) for each parameter in this rank's shard: `part` is the view of `flat`, laid out
+  /// Calls on_part(placed, begin, part) for each parameter in this rank's shard: `part` is the view of `flat`, laid out
   /// like the master shard or the end of it, that holds elements [begin, begin + part.numel()) of placed.piece.
-  template <class Visit>
-  void for_each_part(const at::Tensor& flat, Visit visit) const {
-    for_each_part(flat, shard_size_, visit);
+  template <class OnPart>
+  void for_each_part(const at::Tensor& flat, OnPart on_part) const {
+    for_each_part(flat, shard_size_, on_part);
   }
   /// The same of a `flat` that is laid out like the end of elements [0, end) of this rank's shard.
-  template <class Visit>
-  void for_each_part(const at::Tensor& flat, int64_t end_in_shard, Visit visit) const {
+  template <class OnPart>
+  void for_each_part(const at::Tensor& flat, int64_t end_in_shard, OnPart on_part) const {
     for_each_range(end_in_shard - flat.numel(), end_in_shard,
                    [&](const FlatParameter& placed, int64_t begin, int64_t offset, int64_t count) {
-                     visit(placed, begin, flat.narrow(0, offset, count));
+                     on_part(placed, begin, flat.narrow(0, offset, count));
                    });
   }
-  /// Calls visit(placed, begin, offset, count) for each parameter in elements [first, end) of this rank's shard:
+  /// Calls on_range(placed, begin, offset, count) for each parameter in elements [first, end) of this rank's shard:
   /// elements [begin, begin + count) of placed.piece are there from first + offset on.
-  template <class Visit>
-  void for_each_range(int64_t first, int64_t end_in_shard, Visit visit) const {
+  template <class OnRange>
+  void for_each_range(int64_t first, int64_t end_in_shard, OnRange on_range) const {
     const int64_t range_begin = shard_begin_ + first, range_end = shard_begin_ + end_in_shard;
     for (const FlatParameter& placed : parameters_) {
       const int64_t begin = std::max(placed.offset, range_begin);
       const int64_t end = std::min(placed.offset + placed.count, range_end);
-      if (begin < end) visit(placed, begin - placed.offset, begin - range_begin, end - begin);
+      if (begin < end) on_range(placed, begin - placed.offset, begin - range_begin, end - begin);
     }
   }
 

@@ -101,35 +101,35 @@ void ShardUnit::finish_replicate_gather() { each(&ParameterGroup::finish_replica
 ShardedModel::ShardedModel(const ShardedModelRequest& request, Channels& channels)
     : channels_(channels),
       split_(channels.same_sequences_group()),
-      config_(*request.layout.model),
+      config_(*request.spec.model),
       section_(request.section),
-      blocks_(section_blocks(config_, wmtp::num_heads(config_, request.layout.heads), section_)),
-      whole_(model_units(request.layout)),
+      blocks_(section_blocks(config_, wmtp::num_heads(config_, request.spec.heads), section_)),
+      whole_(model_units(request.spec)),
       compute_(at::TensorOptions(request.options.param_dtype).device(request.options.device)),
-      token_heads_(wmtp::num_heads(config_, request.layout.heads)) {
+      token_heads_(wmtp::num_heads(config_, request.spec.heads)) {
   const RankGroup &attention = channels.attention_group(), &tensor = channels.tensor_group();
   if (attention.size > 1) attention_.emplace(attention, "heads for positions");
   if (tensor.size > 1) tensor_.emplace(tensor, "positions for features");
-  for (const UnitSpec& spec : section_units(whole_, request.layout, section_)) {
+  for (const UnitSpec& spec : section_units(whole_, request.spec, section_)) {
     units_.push_back(std::make_unique<ShardUnit>(spec, request.options, channels));
     if (spec.name == adapter_unit_name) adapter_ = units_.back().get();
     for (const auto& group : units_.back()->groups())
       for (size_t i = 0; i < group->parameters().size(); ++i)
         handles_[group->parameters()[i].spec.name] = {group.get(), int(i)};
   }
-  if (request.layout.heads != Heads::none && config_.tie_word_embeddings && section_.is_last())
+  if (request.spec.heads != Heads::none && config_.tie_word_embeddings && section_.is_last())
     handles_["output.weight"] = handles_.at("tok_embeddings.weight");
   const bool has_twin =
       section_.count > 1 && (section_.is_first() || section_.is_last()) && heads_read_embedding(config_, token_heads_);
   if (has_twin && backward_extent().trains_embedding()) twins_.emplace(channels.twins(), "the embedding's gradient");
   const FindWeight find = [this](const std::string& name) { return weight(name); };
   for (int64_t i = blocks_.first; i < blocks_.end; ++i)
-    trunk_.emplace_back(config_, trunk_block_name(i), find, request.layout.adapter);
+    trunk_.emplace_back(config_, trunk_block_name(i), find, request.spec.adapter);
   for (int64_t k = 1; section_.is_last() && k <= token_heads_; ++k)
-    heads_.emplace_back(config_, head_block_name(config_, k), find, request.layout.adapter);
+    heads_.emplace_back(config_, head_block_name(config_, k), find, request.spec.adapter);
   if (section_.is_last())
-    for (const ValueHead& head : request.layout.value_heads) value_heads_.emplace_back(config_, head, find);
-  rotary_ = rotary_table(request.positions, head_dim(config_), config_.rope_theta, request.options.device,
+    for (const ValueHead& head : request.spec.value_heads) value_heads_.emplace_back(config_, head, find);
+  rotary_ = rotary_table(request.sequence_length, head_dim(config_), config_.rope_theta, request.options.device,
                          config_.rope_scaling);
   for (const char* name : {embedding_weight, output_weight})
     if (handles_.contains(name) && !piece_of(name).is_whole())
@@ -194,7 +194,7 @@ void ShardedModel::fill(const ReadPart& read, const std::string& what) {
         } else if (spec.init.kind == Init::Kind::row_norms) {
           norms.insert(spec.name);
         }
-        progress.done(part.numel() * int64_t(sizeof(float)));
+        progress.advance(part.numel() * int64_t(sizeof(float)));
       };
       group->change_master([&](const at::Tensor& block, int64_t end) { group->for_each_part(block, end, fill_part); });
     }
@@ -211,7 +211,7 @@ void ShardedModel::fill_row_norms(const std::set<std::string>& names) {
         if (placed.spec.init.kind == Init::Kind::row_norms && unit->holds(adapted_weight(placed.spec.name)))
           wanted.push_back(placed.spec.name);
     if (wanted.empty()) continue;
-    const Gathered weights(*unit);
+    const GatherScope weights(*unit);
     for (const std::string& name : wanted)
       if (at::Tensor of_rows = local_row_norms(adapted_weight(name), names.count(name) > 0); of_rows.defined())
         norms[name] = std::move(of_rows);

@@ -46,16 +46,16 @@ class ShardUnit {
 
 /// Keeps a unit's weights gathered during its lifetime, and longer if the next unit is the same; else starts the gather
 /// of the next one.
-class Gathered {
+class GatherScope {
  public:
-  explicit Gathered(ShardUnit& unit, ShardUnit* next = nullptr) : unit_(unit), stays_(&unit == next) {
+  explicit GatherScope(ShardUnit& unit, ShardUnit* next = nullptr) : unit_(unit), stays_(&unit == next) {
     unit_.finish_gather();
     if (next) next->start_gather();
   }
-  ~Gathered() {
+  ~GatherScope() {
     if (!stays_) unit_.release();
   }
-  Gathered(const Gathered&) = delete;
+  GatherScope(const GatherScope&) = delete;
 
  private:
   ShardUnit& unit_;
@@ -63,10 +63,10 @@ class Gathered {
 };
 
 struct ShardedModelRequest {
-  LayoutRequest layout;
+  ModelSpec spec;
   GroupOptions options;
-  int64_t positions = 0;  ///< longest sequence
-  Section section = {};   ///< the part of the model to hold; `channels` are those of its ranks
+  int64_t sequence_length = 0;  ///< the longest, in positions
+  Section section = {};         ///< the part of the model to hold; `channels` are those of its ranks
 };
 
 class ShardedModel {
@@ -102,7 +102,8 @@ class ShardedModel {
   const SequenceSplit& split() const { return split_; }
   /// The ranks that have the other pieces of the embedding and the output layer; null: this rank has all of them.
   const RankExchange* vocabulary() const { return vocabulary_ ? &*vocabulary_ : nullptr; }
-  Pass pass(bool training, int64_t seed, int64_t step, const at::Tensor& sequence, const Documents& documents) const {
+  ForwardContext forward_context(bool training, int64_t seed, int64_t step, const at::Tensor& sequence,
+                                 const Documents& documents) const {
     return {
         training, seed, step, sequence, documents, attention_ ? &*attention_ : nullptr, tensor_ ? &*tensor_ : nullptr};
   }
@@ -114,14 +115,14 @@ class ShardedModel {
     const auto unit_of = [&](int64_t i) { return i < blocks_.end ? &unit(trunk_block_name(i)) : after; };
     at::Tensor h;
     if (section_.is_first() || chains_heads()) {
-      const Gathered embedding(unit("tok_embeddings"), unit_of(blocks_.first));
+      const GatherScope embedding(unit("tok_embeddings"), unit_of(blocks_.first));
       h = first();
     } else {
       if (ShardUnit* next = unit_of(blocks_.first)) next->start_gather();
       h = first();
     }
     for (int64_t i = blocks_.first; i < blocks_.end; ++i) {
-      const Gathered block(*unit_of(i), unit_of(i + 1));
+      const GatherScope block(*unit_of(i), unit_of(i + 1));
       h = run(i, h);
     }
     return h;

@@ -35,8 +35,8 @@ GatheredSet::GatheredSet(const ShardedModel& model, const ParameterSet& set) {
         if (group->trains() == set.trains) all_.push_back({group.get(), group->gather_pieces(group->gather_master())});
 }
 
-std::pair<const GatheredSet::Gathered*, const FlatParameter*> GatheredSet::find(const std::string& name) const {
-  for (const Gathered& gathered : all_)
+std::pair<const GatheredSet::GatheredGroup*, const FlatParameter*> GatheredSet::find(const std::string& name) const {
+  for (const GatheredGroup& gathered : all_)
     for (const FlatParameter& placed : gathered.group->parameters())
       if (placed.spec.name == name) return {&gathered, &placed};
   return {};
@@ -45,7 +45,7 @@ std::pair<const GatheredSet::Gathered*, const FlatParameter*> GatheredSet::find(
 bool GatheredSet::has(const std::string& name) const { return find(name).second != nullptr; }
 
 bool GatheredSet::is_on_device() const {
-  return std::ranges::any_of(all_, [](const Gathered& gathered) { return !on_cpu(gathered.pieces); });
+  return std::ranges::any_of(all_, [](const GatheredGroup& gathered) { return !on_cpu(gathered.pieces); });
 }
 
 at::Tensor GatheredSet::parameter(const std::string& name) const {
@@ -63,7 +63,7 @@ at::Tensor passed_to_rank0(const ShardedModel& model, const ParameterSpec& spec,
   const RankGroup& firsts = model.channels().counterparts();
   const auto options = at::TensorOptions(at::kFloat).device(model.compute().device().is_meta() ? at::kMeta : at::kCPU);
   at::Tensor passed = value.defined() ? value.contiguous() : at::empty(spec.shape, options);
-  firsts.gather->broadcast(passed, owner, "passing " + spec.name + " to rank 0").wait();
+  firsts.gather_channel->broadcast(passed, owner, "passing " + spec.name + " to rank 0").wait();
   return firsts.rank == 0 ? passed : value;
 }
 

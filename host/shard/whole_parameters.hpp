@@ -37,14 +37,14 @@ class GatheredSet {
   at::Tensor parameter(const std::string& name) const;
 
  private:
-  struct Gathered {
+  struct GatheredGroup {
     const ParameterGroup* group;
     at::Tensor pieces;
   };
   /// Null if the parameter is not here.
-  std::pair<const Gathered*, const FlatParameter*> find(const std::string& name) const;
+  std::pair<const GatheredGroup*, const FlatParameter*> find(const std::string& name) const;
 
-  std::vector<Gathered> all_;
+  std::vector<GatheredGroup> all_;
 };
 
 /// Sends `value`, a parameter in fp32 on the host, from the first rank of its section, where it is defined, to rank 0

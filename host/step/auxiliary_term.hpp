@@ -32,7 +32,7 @@ class AuxiliaryTerm {
   const HeadRows& rows_;
   const LinearCrossEntropy& policy_;
   double coefficient_, factor_;
-  std::optional<Gathered> reference_output_;
+  std::optional<GatherScope> reference_output_;
   at::Tensor reference_hidden_, head_1_hidden_;  ///< [N,D], or undefined
   at::Tensor sum_;                               ///< of the losses, fp64
   bool called_ = false;

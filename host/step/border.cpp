@@ -14,7 +14,7 @@ at::Tensor Border::exchange(const at::Tensor& sent, at::IntArrayRef received) co
   at::Tensor mine = outgoing == part ? sent.contiguous().view({-1}) : at::zeros({part}, options_);
   if (outgoing > 0 && outgoing < part) mine.narrow(0, 0, outgoing).copy_(sent.reshape({-1}));
   const at::Tensor both = at::empty({2, part}, options_);
-  neighbours_.gather->all_gather(both.view({-1}), std::move(mine), "passing a border of sections").wait();
+  neighbours_.gather_channel->all_gather(both.view({-1}), std::move(mine), "passing a border of sections").wait();
   if (incoming == 0) return {};
   return both[1 - neighbours_.rank].narrow(0, 0, incoming).view(received);
 }

@@ -20,15 +20,15 @@ FrozenModel::FrozenModel(std::unique_ptr<ShardedModel> model, int64_t chunk_toke
 std::map<std::string, Tensor> FrozenModel::signals(const MicroBatch& micro, const std::set<std::string>& wanted) {
   const MemoryScope scope(MemoryCategory::activations);
   const at::AutoGradMode grad(false);
-  const Pass pass = model_->pass(false, 0, 0, micro.batch.sequence, micro.documents);
-  std::vector<Tensor> read = outputs(pass, micro.batch.tokens);
-  const Gathered norm(model_->unit("norm"), &model_->unit(loss_ ? "output" : "value_heads"));
-  if (!loss_) return {{"value", values(read.front(), pass)}};
+  const ForwardContext context = model_->forward_context(false, 0, 0, micro.batch.sequence, micro.documents);
+  std::vector<Tensor> read = outputs(context, micro.batch.tokens);
+  const GatherScope norm(model_->unit("norm"), &model_->unit(loss_ ? "output" : "value_heads"));
+  if (!loss_) return {{"value", values(read.front(), context)}};
   return predictions(std::move(read), micro.batch.tokens, wanted);
 }
 
 /// Of each token head, before the final norm; of the trunk if there is none.
-std::vector<Tensor> FrozenModel::outputs(const Pass& pass, const Tensor& tokens) {
+std::vector<Tensor> FrozenModel::outputs(const ForwardContext& context, const Tensor& tokens) {
   const auto unit_of = [&](int64_t head) -> ShardUnit& {
     const bool has_head = head <= model_->num_heads();
     return model_->unit(has_head ? head_block_name(model_->config(), head) : "norm");
@@ -36,29 +36,29 @@ std::vector<Tensor> FrozenModel::outputs(const Pass& pass, const Tensor& tokens)
   HeadInputs inputs;
   const auto embed = [&] { return embedded_for_heads(*model_, tokens, inputs); };
   const auto run_block = [&](int64_t i, const Tensor& h) {
-    return model_->trunk_block(i).forward(h, model_->rotary(), pass);
+    return model_->trunk_block(i).forward(h, model_->rotary(), context);
   };
   inputs.trunk = model_->forward_trunk(&unit_of(1), embed, run_block);
   if (!loss_) return {inputs.trunk};
   std::vector<Tensor> outputs;
   for (int64_t k = 1; k <= model_->num_heads(); ++k) {
-    const Gathered block(unit_of(k), &unit_of(k + 1));
+    const GatherScope block(unit_of(k), &unit_of(k + 1));
     const Tensor& read = k > 1 && model_->chains_heads() ? outputs.back() : inputs.trunk;
-    outputs.push_back(model_->head_block(k).forward(read, model_->rotary(), pass, embedded_for(k, inputs)));
+    outputs.push_back(model_->head_block(k).forward(read, model_->rotary(), context, embedded_for(k, inputs)));
   }
   return outputs;
 }
 
-Tensor FrozenModel::values(const Tensor& trunk, const Pass& pass) {
+Tensor FrozenModel::values(const Tensor& trunk, const ForwardContext& context) {
   const Tensor normed = model_->normed(trunk);
-  const Gathered heads(model_->unit("value_heads"));
-  return model_->split().whole(model_->value_heads().front().forward(normed.to(at::kFloat), pass));
+  const GatherScope heads(model_->unit("value_heads"));
+  return model_->split().whole(model_->value_heads().front().forward(normed.to(at::kFloat), context));
 }
 
 std::map<std::string, Tensor> FrozenModel::predictions(std::vector<Tensor> outputs, const Tensor& tokens,
                                                        const std::set<std::string>& wanted) {
   const bool entropies = wanted.contains("entropy"), scored = entropies || wanted.contains("loss");
-  const Gathered weight(output_unit());
+  const GatherScope weight(output_unit());
   std::vector<Tensor> hidden, losses, of_entropy;
   for (int64_t k = 1; k <= int64_t(outputs.size()); ++k) {
     const Tensor normed = model_->normed(std::exchange(outputs[size_t(k - 1)], {}));

@@ -35,8 +35,8 @@ class FrozenModel {
   const SequenceSplit& split() const { return model_->split(); }
 
  private:
-  std::vector<at::Tensor> outputs(const Pass& pass, const at::Tensor& tokens);
-  at::Tensor values(const at::Tensor& trunk, const Pass& pass);
+  std::vector<at::Tensor> outputs(const ForwardContext& context, const at::Tensor& tokens);
+  at::Tensor values(const at::Tensor& trunk, const ForwardContext& context);
   std::map<std::string, at::Tensor> predictions(std::vector<at::Tensor> outputs, const at::Tensor& tokens,
                                                 const std::set<std::string>& wanted);
   Scores scores(int64_t head, const at::Tensor& normed, const at::Tensor& tokens, bool entropies);

@@ -44,9 +44,9 @@ std::string GivenTensors::changed() const {
   return "";
 }
 
-MicroBatchContext::MicroBatchContext(const RunContext& run_context, const StepState& step_state,
+MicroBatchContext::MicroBatchContext(const RunContext& run_context, const StepContext& step_context,
                                      const MicroBatch& micro, std::map<std::string, Tensor> frozen)
-    : run_context_(run_context), step_state_(step_state), micro_(micro), known_(std::move(frozen)) {
+    : run_context_(run_context), step_context_(step_context), micro_(micro), known_(std::move(frozen)) {
   for (const auto& [name, of_tokens] : micro.signals)
     known_[name] = at::constant_pad_nd(of_tokens.narrow(1, 1, of_tokens.size(1) - 1), {0, 1});
 }
@@ -118,7 +118,7 @@ Tensor MicroBatchContext::leaf(const ValueSignal& value) const {
 }
 
 Tensor MicroBatchContext::counts() const {
-  return at::tensor(std::vector<double>(step_state_.counts.targets.begin(), step_state_.counts.targets.end()),
+  return at::tensor(std::vector<double>(step_context_.counts.targets.begin(), step_context_.counts.targets.end()),
                     at::kDouble);
 }
 
@@ -128,7 +128,7 @@ Tensor MicroBatchContext::uniform(int64_t stream) const {
   const int64_t B = numbers.size(0), S = numbers.size(1), H = numbers.dim() == 3 ? numbers.size(2) : 1;
   const uint64_t key = name_key("uniform " + std::to_string(stream), uint64_t(run_context_.seed));
   for (int64_t b = 0; b < B; ++b) {
-    const uint64_t draw = uint64_t(step_state_.number) << 40 ^ uint64_t(micro_.positions[size_t(b)]);
+    const uint64_t draw = uint64_t(step_context_.number) << 40 ^ uint64_t(micro_.sequences[size_t(b)]);
     for (int64_t s = 0; s < S; ++s)
       for (int64_t h = 0; h < H; ++h) {
         const int64_t head = H == 1 && weigh_context_.head ? weigh_context_.head - 1 : h;
@@ -139,7 +139,7 @@ Tensor MicroBatchContext::uniform(int64_t stream) const {
 }
 
 Tensor& MicroBatchContext::state(const std::string& name, const Tensor& first) const {
-  Tensor& kept = run_context_.states.try_emplace(name, first.detach().clone()).first->second;
+  Tensor& kept = run_context_.pipeline_state.try_emplace(name, first.detach().clone()).first->second;
   if (kept.device() != first.device()) kept = kept.to(first.device());  // it was loaded from a checkpoint
   return kept;
 }
@@ -167,7 +167,7 @@ void MicroBatchContext::leave() const {
   if (const std::string changed = given_.changed(); !changed.empty())
     throw Error(ExitStatus::plugin,
                 "it wrote into " + changed + ", which the host goes on using; change a clone() of it");
-  for (const auto& [name, kept] : run_context_.states) check_holds_values(kept, "state " + printable(name));
+  for (const auto& [name, kept] : run_context_.pipeline_state) check_holds_values(kept, "state " + printable(name));
 }
 
 void MicroBatchContext::check_holds_values(const Tensor& tensor, const std::string& what) const {
@@ -188,9 +188,9 @@ void MicroBatchContext::metric(const std::string& name, const Tensor& sum, const
   check_holds_values(count, "the count of metric " + name);
   // Only TokenSteps see a part of the positions: all others are the same on every rank of a sequence group.
   if (weigh_context_.when == When::token)
-    step_state_.totals.add_plugin_metric(name, sum, count);
+    step_context_.totals.add_plugin_metric(name, sum, count);
   else
-    step_state_.totals.add_plugin_metric_once(name, sum, count);
+    step_context_.totals.add_plugin_metric_once(name, sum, count);
 }
 
 }  // namespace wmtp

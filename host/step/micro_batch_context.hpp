@@ -37,12 +37,12 @@ struct RunContext {
   int64_t seed = 0;
   int64_t total_steps = 0;
   Collectives& collectives;
-  std::map<std::string, at::Tensor>& states;     ///< the plugin's named state
-  std::function<FrozenModel&()> reference = {};  ///< whose logits an auxiliary loss reads
+  std::map<std::string, at::Tensor>& pipeline_state;  ///< what the plugin keeps between steps, by name
+  std::function<FrozenModel&()> reference = {};       ///< whose logits an auxiliary loss reads
 };
 
 /// Common to the micro-batches of one optimizer step, or of one validation.
-struct StepState {
+struct StepContext {
   int64_t number = 0;  ///< optimizer step, from 1; 0 in a validation
   const StepCounts& counts;
   StepTotals& totals;
@@ -77,15 +77,15 @@ class MicroBatchContext {
   /// `frozen`: by name: "reference.loss" and "reference.entropy" of the next token [B,S], or of as many heads as the
   /// policy has [B,S,H]; "reference.hidden" [K,B,L,D]; "value.value" [B,S]. Everything passed by reference must outlive
   /// this object.
-  MicroBatchContext(const RunContext& run_context, const StepState& step_state, const MicroBatch& micro,
+  MicroBatchContext(const RunContext& run_context, const StepContext& step_context, const MicroBatch& micro,
                     std::map<std::string, at::Tensor> frozen = {});
 
   const MicroBatch& micro_batch() const { return micro_; }
-  const StepCounts& step_counts() const { return step_state_.counts; }
-  StepTotals& totals() const { return step_state_.totals; }
-  bool counts_selections() const { return step_state_.counts_selections; }
-  bool compares_heads() const { return step_state_.compares_heads; }
-  const at::Tensor& weight_sums() const { return step_state_.weight_sums; }
+  const StepCounts& step_counts() const { return step_context_.counts; }
+  StepTotals& totals() const { return step_context_.totals; }
+  bool counts_selections() const { return step_context_.counts_selections; }
+  bool compares_heads() const { return step_context_.compares_heads; }
+  const at::Tensor& weight_sums() const { return step_context_.weight_sums; }
   /// The policy's value heads for this micro-batch: name -> [B,S] leaf.
   void set_values(std::map<std::string, at::Tensor> leaves) { leaves_ = std::move(leaves); }
   /// The weighting's result for all heads, at When::before and When::all.
@@ -108,7 +108,7 @@ class MicroBatchContext {
   // Implement the plugin's steps; see wmtp/step.hpp.
   const Batch& batch() const { return micro_.batch; }
   Collectives& collectives() const { return run_context_.collectives; }
-  int64_t number() const { return step_state_.number; }
+  int64_t number() const { return step_context_.number; }
   int64_t total() const { return run_context_.total_steps; }
   int64_t head() const { return weigh_context_.head; }
   int64_t heads() const { return run_context_.heads; }
@@ -117,8 +117,8 @@ class MicroBatchContext {
   When when() const { return weigh_context_.when; }
   const Tensor& valid() const { return weigh_context_.valid; }
   Tensor counts() const;
-  Tensor answers() const { return at::scalar_tensor(double(step_state_.counts.answers), at::kDouble); }
-  Tensor pairs() const { return at::scalar_tensor(double(step_state_.counts.pairs), at::kDouble); }
+  Tensor answer_tokens() const { return at::scalar_tensor(double(step_context_.counts.answer_tokens), at::kDouble); }
+  Tensor pairs() const { return at::scalar_tensor(double(step_context_.counts.pairs), at::kDouble); }
   /// Error(plugin) unless the plugin has declared it for this weigh_context.
   Tensor signal(Signal signal) const;
   Tensor value(const ValueSignal& value) const;
@@ -141,7 +141,7 @@ class MicroBatchContext {
   Tensor align_to_context(const Tensor& signal) const;
 
   const RunContext& run_context_;
-  const StepState step_state_;
+  const StepContext step_context_;
   const MicroBatch& micro_;
   std::map<std::string, at::Tensor> known_;  ///< of frozen models, by source; of the data as if of the next token
   std::map<std::string, at::Tensor> leaves_;

@@ -22,9 +22,9 @@ namespace {
 using at::Tensor;
 
 /// A file that only this process can reach.
-Descriptor nameless_file(const std::filesystem::path& folder) {
+FileDescriptor nameless_file(const std::filesystem::path& folder) {
   std::string path = (folder / "wmtp-activations-XXXXXX").string();
-  Descriptor file(mkostemp(path.data(), O_CLOEXEC));
+  FileDescriptor file(mkostemp(path.data(), O_CLOEXEC));
   if (file.get() < 0) throw storage_error("create a file for activations in", folder, errno);
   unlink(path.c_str());
   return file;
@@ -90,7 +90,7 @@ class StackOnDisk final : public OffloadedStack {
   }
 
   const std::filesystem::path folder_;
-  Descriptor file_;
+  FileDescriptor file_;
   std::vector<Entry> entries_;
   int64_t end_ = 0;
   Tensor leaving_, arriving_;

@@ -44,13 +44,13 @@ void RankCollectives::check_same_call(int64_t operation, const Tensor& values) {
 }
 
 Tensor RankCollectives::sum(const Tensor& values) {
-  if (channels_.data_size() == 1) return values.clone();
+  if (channels_.data_ranks() == 1) return values.clone();
   check_same_call(sum_operation, values);
   return channels_.gather_over_data_ranks(values.detach(), "a plugin's sum over ranks").sum(0);
 }
 
 Tensor RankCollectives::quantile(const Tensor& values, const Tensor& valid, double q) {
-  if (channels_.data_size() == 1) return quantile_of(values, valid, q);
+  if (channels_.data_ranks() == 1) return quantile_of(values, valid, q);
   check_same_call(quantile_operation, values);
   const Tensor mine = at::stack({values.detach().flatten(), valid.to(at::kFloat).flatten()});
   const Tensor all = channels_.gather_over_data_ranks(mine, "a plugin's quantile over ranks");

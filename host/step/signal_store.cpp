@@ -58,10 +58,10 @@ void SignalStore::open_file() {
   std::error_code error;
   std::filesystem::create_directories(file_.parent_path(), error);
   const int flags = O_CLOEXEC | O_NONBLOCK;  // opening a named pipe must not block
-  descriptor_ = Descriptor(open(file_.c_str(), flags | O_RDWR | O_CREAT, 0666));
+  descriptor_ = FileDescriptor(open(file_.c_str(), flags | O_RDWR | O_CREAT, 0666));
   if (descriptor_.get() < 0 && (errno == EACCES || errno == EROFS || errno == EPERM)) {
     const int code = errno;
-    descriptor_ = Descriptor(open(file_.c_str(), flags | O_RDONLY));
+    descriptor_ = FileDescriptor(open(file_.c_str(), flags | O_RDONLY));
     stop(because("write", file_, code), /*reads=*/descriptor_.get() >= 0);
   } else if (descriptor_.get() < 0) {
     stop(because("open", file_, errno), false);

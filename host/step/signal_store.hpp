@@ -52,7 +52,7 @@ class SignalStore {
   uint32_t header_sum_;
   uint64_t largest_file_;  ///< the process's file size limit: exceeding it raises a signal that ends the process
   Warn warn_;
-  Descriptor descriptor_;
+  FileDescriptor descriptor_;
   mutable std::atomic<bool> reads_ = true, writes_ = true, warned_ = false;
 };
 

@@ -39,8 +39,8 @@ StepRunner::StepRunner(ShardedModel& model, ActivePipeline& pipeline, Channels& 
       config_(config),
       value_loss_(model, pipeline),
       backward_(model.backward_extent()),
-      before_(channels.before(), model.compute()),
-      after_(channels.after(), model.compute()) {
+      previous_border_(channels.previous_section(), model.compute()),
+      next_border_(channels.next_section(), model.compute()) {
   if (model.num_heads() > 0) token_loss_.emplace(model, pipeline, channels, config.token_loss);
   is_chained_ = model.chains_heads();
   // The last blocks keep their graphs, because backward frees those first.
@@ -70,7 +70,7 @@ void StepRunner::run(const std::vector<MicroBatch>& micros, const OpenStep& open
   Tensor d_input;
   for (int64_t k = 0;; ++k) {
     const bool has_forward = k < count, has_backward = k >= ahead;
-    const Tensor input = before_.exchange(d_input, shape_if(has_forward && before_.exists(), k));
+    const Tensor input = previous_border_.exchange(d_input, shape_if(has_forward && previous_border_.exists(), k));
     if (k == count + ahead) break;  // that exchange passed on the last gradient
     Tensor output;
     if (has_forward) {
@@ -79,8 +79,8 @@ void StepRunner::run(const std::vector<MicroBatch>& micros, const OpenStep& open
       in_flight.emplace_back(std::move(step), begun(opened, size_t(k)));
       output = forward(in_flight.back().second, input);
     }
-    const bool receives = has_backward && after_.exists() && trains_up_to_here();
-    const Tensor d_output = after_.exchange(output, shape_if(receives, k - ahead));
+    const bool receives = has_backward && next_border_.exists() && trains_up_to_here();
+    const Tensor d_output = next_border_.exchange(output, shape_if(receives, k - ahead));
     d_input.reset();
     if (!has_backward) continue;
     d_input = backward(in_flight.front().second, d_output, /*last=*/k - ahead == count - 1);
@@ -92,8 +92,10 @@ void StepRunner::run(const std::vector<MicroBatch>& micros, const OpenStep& open
 
 StepRunner::InFlight StepRunner::begun(MicroBatchContext& step, size_t index) const {
   OffloadedStack* const offloaded = offloaded_.empty() ? nullptr : offloaded_[index % offloaded_.size()].get();
-  return {step, model_.pass(true, config_.seed, step.number(), step.batch().sequence, step.micro_batch().documents),
-          offloaded};
+  return {
+      step,
+      model_.forward_context(true, config_.seed, step.number(), step.batch().sequence, step.micro_batch().documents),
+      offloaded};
 }
 
 std::vector<int64_t> StepRunner::hidden_shape(const MicroBatch& micro) const {
@@ -104,7 +106,7 @@ std::vector<int64_t> StepRunner::hidden_shape(const MicroBatch& micro) const {
 Tensor StepRunner::forward(InFlight& micro, const Tensor& input) {
   const MemoryScope scope(MemoryCategory::activations);
   const Phase phase("forward");
-  micro.inputs = forward_trunk(micro.step.batch(), micro.pass, input, micro.offloaded, &micro.kept);
+  micro.inputs = forward_trunk(micro.step.batch(), micro.context, input, micro.offloaded, &micro.kept);
   return model_.section().is_last() ? Tensor() : std::move(micro.inputs.trunk);
 }
 
@@ -121,14 +123,14 @@ Tensor StepRunner::backward(InFlight& micro, const Tensor& d_output, bool last) 
       d_inputs.embedded = at::zeros_like(inputs.embedded);
       d_inputs.next = at::zeros_like(inputs.next);
     }
-    const Gathered norm(model_.unit("norm"), token_loss_ ? &model_.unit("output") : nullptr);
+    const GatherScope norm(model_.unit("norm"), token_loss_ ? &model_.unit("output") : nullptr);
     phase.reset();
     if (!model_.value_heads().empty()) {
       const Phase value_heads("value_heads");
-      value_loss_.differentiate(step, inputs.trunk, micro.pass, d_inputs.trunk);
+      value_loss_.differentiate(step, inputs.trunk, micro.context, d_inputs.trunk);
       reductions_.start(model_.unit("value_heads"), last);
     }
-    if (token_loss_) run_heads(step, inputs, d_inputs, micro.pass, last);
+    if (token_loss_) run_heads(step, inputs, d_inputs, micro.context, last);
   }
   const Phase phase("backward");
   if (model_.section().is_last()) {
@@ -145,7 +147,7 @@ Tensor StepRunner::backward(InFlight& micro, const Tensor& d_output, bool last) 
   return d_input;
 }
 
-HeadInputs StepRunner::forward_trunk(const Batch& batch, const Pass& pass, const Tensor& input,
+HeadInputs StepRunner::forward_trunk(const Batch& batch, const ForwardContext& context, const Tensor& input,
                                      OffloadedStack* offloaded, std::vector<KeptBlock>* kept) {
   if (ShardUnit* adapter = model_.adapter_unit())
     adapter->finish_gather();  // gathered once, because every block uses it
@@ -162,7 +164,7 @@ HeadInputs StepRunner::forward_trunk(const Batch& batch, const Pass& pass, const
     if (offloads) offloaded->push(h);
     const Tensor block_input = keeps_graph ? as_leaf(h) : h;
     const at::AutoGradMode grad(keeps_graph);
-    const Tensor output = model_.trunk_block(i).forward(block_input, model_.rotary(), pass);
+    const Tensor output = model_.trunk_block(i).forward(block_input, model_.rotary(), context);
     if (kept && i >= backward_.lowest_block())
       kept->push_back({offloads ? Tensor() : block_input, keeps_graph ? output : Tensor()});
     return output.detach();
@@ -188,7 +190,7 @@ Tensor StepRunner::backward_trunk(InFlight& micro, HeadInputs d_inputs, bool las
   for (int64_t i = model_.blocks().end - 1; i >= lowest; --i) {
     ShardUnit& unit = model_.unit(trunk_block_name(i));
     {
-      const Gathered block(unit, i > lowest ? &model_.unit(trunk_block_name(i - 1)) : nullptr);
+      const GatherScope block(unit, i > lowest ? &model_.unit(trunk_block_name(i - 1)) : nullptr);
       KeptBlock of_block = std::move(kept.back());
       kept.pop_back();
       if (!of_block.input.defined()) of_block.input = offloaded->pop();
@@ -196,7 +198,7 @@ Tensor StepRunner::backward_trunk(InFlight& micro, HeadInputs d_inputs, bool las
       if (!of_block.output.defined()) {
         const at::AutoGradMode grad(true);
         of_block.input = as_leaf(of_block.input);
-        of_block.output = model_.trunk_block(i).forward(of_block.input, model_.rotary(), micro.pass);
+        of_block.output = model_.trunk_block(i).forward(of_block.input, model_.rotary(), micro.context);
       }
       d_output = differentiate(of_block.output, of_block.input, d_output);
     }
@@ -219,33 +221,33 @@ void StepRunner::backward_embedding(const Batch& batch, Tensor d_trunk, const He
   reductions_.start(model_.unit("tok_embeddings"), last);
 }
 
-void StepRunner::run_heads(MicroBatchContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass,
-                           bool last) {
+void StepRunner::run_heads(MicroBatchContext& step, const HeadInputs& inputs, HeadInputs& d_inputs,
+                           const ForwardContext& context, bool last) {
   const Phase weights("weights");
   token_loss_->weigh_before_the_heads(step);
-  const Gathered output(model_.unit("output"), head_unit(1));
-  token_loss_->weigh_all(step, heads_in_order(inputs, pass));
+  const GatherScope output(model_.unit("output"), head_unit(1));
+  token_loss_->weigh_all(step, heads_in_order(inputs, context));
   if (is_chained_)
-    run_chained(step, inputs, d_inputs, pass, last);
+    run_chained(step, inputs, d_inputs, context, last);
   else
-    run_parallel(step, inputs, d_inputs, pass, last);
+    run_parallel(step, inputs, d_inputs, context, last);
   if (!model_.config().tie_word_embeddings)  // tied: with the embedding
     reductions_.start(model_.unit("output"), last);
 }
 
-void StepRunner::run_parallel(MicroBatchContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass,
-                              bool last) {
+void StepRunner::run_parallel(MicroBatchContext& step, const HeadInputs& inputs, HeadInputs& d_inputs,
+                              const ForwardContext& context, bool last) {
   std::vector<Tensor> compared(step.compares_heads() ? size_t(model_.num_heads()) : 0);
   for (int64_t k = 1; k <= model_.num_heads(); ++k) {
     const Phase phase("head_" + std::to_string(k));
     {
-      const Gathered block(*head_unit(k), head_unit(k + 1));
+      const GatherScope block(*head_unit(k), head_unit(k + 1));
       const bool is_reached = backward_.reaches_head(k);
       const Tensor input = is_reached ? as_leaf(inputs.trunk) : inputs.trunk;
       Tensor hidden;
       {
         const at::AutoGradMode grad(is_reached);
-        hidden = model_.normed(run_head(k, input, {}, pass));
+        hidden = model_.normed(run_head(k, input, {}, context));
       }
       if (is_reached) {
         const Tensor d_trunk = differentiate(hidden, input, token_loss_->gradient(step, k, hidden.detach()));
@@ -261,15 +263,15 @@ void StepRunner::run_parallel(MicroBatchContext& step, const HeadInputs& inputs,
 }
 
 /// The losses are computed in the order of the heads, which weightings with a state depend on.
-void StepRunner::run_chained(MicroBatchContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass,
-                             bool last) {
+void StepRunner::run_chained(MicroBatchContext& step, const HeadInputs& inputs, HeadInputs& d_inputs,
+                             const ForwardContext& context, bool last) {
   std::vector<Tensor> read{inputs.trunk};  // by each head
   std::vector<Tensor> d_hidden;  // by the heads' own losses; the last head's follows when it is differentiated
   const int64_t first = backward_.first_head();
   for (int64_t k = 1; k < std::max(model_.num_heads(), first); ++k) {
     const Phase phase("head_" + std::to_string(k));
-    const Gathered block(*head_unit(k), head_unit(k + 1));
-    read.push_back(run_head(k, read.back(), embedded_for(k, inputs), pass));
+    const GatherScope block(*head_unit(k), head_unit(k + 1));
+    read.push_back(run_head(k, read.back(), embedded_for(k, inputs), context));
     const Tensor hidden = model_.normed(read.back());
     if (backward_.reaches_head(k))
       d_hidden.push_back(token_loss_->gradient(step, k, hidden));
@@ -281,7 +283,7 @@ void StepRunner::run_chained(MicroBatchContext& step, const HeadInputs& inputs, 
   for (int64_t k = model_.num_heads(); k >= first; --k) {
     const Phase phase("head_" + std::to_string(k));
     {
-      const Gathered block(*head_unit(k), head_unit(k - 1));
+      const GatherScope block(*head_unit(k), head_unit(k - 1));
       const Tensor input = as_leaf(read.back());
       read.pop_back();
       Tensor embedded = embedded_for(k, inputs);
@@ -290,7 +292,7 @@ void StepRunner::run_chained(MicroBatchContext& step, const HeadInputs& inputs, 
       Tensor output, hidden;
       {
         const at::AutoGradMode grad(true);
-        output = run_head(k, input, embedded, pass);
+        output = run_head(k, input, embedded, context);
         hidden = model_.normed(output);
       }
       if (k == model_.num_heads()) d_hidden.push_back(token_loss_->gradient(step, k, hidden.detach()));
@@ -325,16 +327,18 @@ std::vector<Tensor> StepRunner::own_gradients(const Tensor& hidden, const Tensor
 }
 
 /// A head's output, of which its block reads `input`.
-Tensor StepRunner::run_head(int64_t head, const Tensor& input, const Tensor& embedded, const Pass& pass) const {
-  return model_.head_block(head).forward(input, model_.rotary(), pass, embedded);
+Tensor StepRunner::run_head(int64_t head, const Tensor& input, const Tensor& embedded,
+                            const ForwardContext& context) const {
+  return model_.head_block(head).forward(input, model_.rotary(), context, embedded);
 }
 
 /// Returns the normed hidden states of a head, without gradients. Call it for each head, in order.
-std::function<Tensor(int64_t)> StepRunner::heads_in_order(const HeadInputs& inputs, const Pass& pass) const {
-  return [this, inputs, pass, read = inputs.trunk](int64_t head) mutable {
+std::function<Tensor(int64_t)> StepRunner::heads_in_order(const HeadInputs& inputs,
+                                                          const ForwardContext& context) const {
+  return [this, inputs, context, read = inputs.trunk](int64_t head) mutable {
     ShardUnit *const unit = head_unit(head), *const next = head_unit(head + 1);
-    const Gathered block(*unit, next == unit ? next : nullptr);
-    const Tensor output = run_head(head, read, embedded_for(head, inputs), pass);
+    const GatherScope block(*unit, next == unit ? next : nullptr);
+    const Tensor output = run_head(head, read, embedded_for(head, inputs), context);
     if (is_chained_) read = output;
     return model_.normed(output);
   };
@@ -349,15 +353,16 @@ ShardUnit* StepRunner::head_unit(int64_t head) const {
 /// Calls evaluate(inputs of the heads) with the final norm gathered, after a forward pass that keeps nothing; only in
 /// the section with the heads.
 template <class Evaluate>
-void StepRunner::without_gradient(const MicroBatch& micro, const Pass& pass, Evaluate evaluate) {
+void StepRunner::without_gradient(const MicroBatch& micro, const ForwardContext& context, Evaluate evaluate) {
   const MemoryScope scope(MemoryCategory::activations);
   const at::AutoGradMode grad(false);
-  const Tensor input = before_.exchange({}, before_.exists() ? hidden_shape(micro) : std::vector<int64_t>());
-  const HeadInputs inputs = forward_trunk(micro.batch, pass, input, nullptr, nullptr);
+  const Tensor input =
+      previous_border_.exchange({}, previous_border_.exists() ? hidden_shape(micro) : std::vector<int64_t>());
+  const HeadInputs inputs = forward_trunk(micro.batch, context, input, nullptr, nullptr);
   if (!model_.section().is_last()) {
-    after_.exchange(inputs.trunk, {});
+    next_border_.exchange(inputs.trunk, {});
   } else {
-    const Gathered norm(model_.unit("norm"), token_loss_ ? &model_.unit("output") : nullptr);
+    const GatherScope norm(model_.unit("norm"), token_loss_ ? &model_.unit("output") : nullptr);
     evaluate(inputs);
   }
   if (ShardUnit* adapter = model_.adapter_unit()) adapter->release();
@@ -366,35 +371,35 @@ void StepRunner::without_gradient(const MicroBatch& micro, const Pass& pass, Eva
 std::vector<Scores> StepRunner::evaluate(MicroBatchContext& step) {
   std::vector<Scores> scores;
   const MicroBatch& micro = step.micro_batch();
-  const Pass pass = model_.pass(false, config_.seed, 0, micro.batch.sequence, micro.documents);
-  without_gradient(micro, pass, [&](const HeadInputs& inputs) {
-    if (pipeline_.objective) value_loss_.evaluate(step, inputs.trunk, pass);
+  const ForwardContext context = model_.forward_context(false, config_.seed, 0, micro.batch.sequence, micro.documents);
+  without_gradient(micro, context, [&](const HeadInputs& inputs) {
+    if (pipeline_.objective) value_loss_.evaluate(step, inputs.trunk, context);
     if (!token_loss_) return;
-    const Gathered output(model_.unit("output"));
-    const auto hidden_of = heads_in_order(inputs, pass);
+    const GatherScope output(model_.unit("output"));
+    const auto hidden_of = heads_in_order(inputs, context);
     for (int64_t k = 1; k <= model_.num_heads(); ++k)
       scores.push_back(token_loss_->scores(step, k, hidden_of(k), {.hits = true}));
   });
   return scores;
 }
 
-/// Calls take(head, its hidden states) for each head, in order, with the pipeline's weights of the moments before.
-template <class Take>
-void StepRunner::weigh_heads(MicroBatchContext& step, const Pass& pass, Take take) {
-  without_gradient(step.micro_batch(), pass, [&](const HeadInputs& inputs) {
-    if (!model_.value_heads().empty()) value_loss_.evaluate(step, inputs.trunk, pass);
-    const Gathered output(model_.unit("output"));
+/// Calls on_head(head, its hidden states) for each head, in order, with the pipeline's weights of the moments before.
+template <class OnHead>
+void StepRunner::weigh_heads(MicroBatchContext& step, const ForwardContext& context, OnHead on_head) {
+  without_gradient(step.micro_batch(), context, [&](const HeadInputs& inputs) {
+    if (!model_.value_heads().empty()) value_loss_.evaluate(step, inputs.trunk, context);
+    const GatherScope output(model_.unit("output"));
     token_loss_->weigh_before_the_heads(step);
-    token_loss_->weigh_all(step, heads_in_order(inputs, pass));
-    const auto hidden_of = heads_in_order(inputs, pass);
-    for (int64_t k = 1; k <= model_.num_heads(); ++k) take(k, hidden_of(k));
+    token_loss_->weigh_all(step, heads_in_order(inputs, context));
+    const auto hidden_of = heads_in_order(inputs, context);
+    for (int64_t k = 1; k <= model_.num_heads(); ++k) on_head(k, hidden_of(k));
   });
 }
 
 std::vector<WeighedLosses> StepRunner::weigh(MicroBatchContext& step) {
   std::vector<WeighedLosses> heads;
   const MicroBatch& micro = step.micro_batch();
-  weigh_heads(step, model_.pass(false, config_.seed, 0, micro.batch.sequence, micro.documents),
+  weigh_heads(step, model_.forward_context(false, config_.seed, 0, micro.batch.sequence, micro.documents),
               [&](int64_t k, const Tensor& hidden) { heads.push_back(token_loss_->weighed(step, k, hidden)); });
   return heads;
 }
@@ -410,7 +415,7 @@ Tensor StepRunner::weight_sums(MicroBatchContext& step) {
     token_loss_->weigh_before_the_heads(step);
     for (int64_t k = 1; k <= model_.num_heads(); ++k) sums.push_back(token_loss_->weight_sum(step, k, unread));
   } else {
-    weigh_heads(step, model_.pass(true, config_.seed, step.number(), micro.batch.sequence, micro.documents),
+    weigh_heads(step, model_.forward_context(true, config_.seed, step.number(), micro.batch.sequence, micro.documents),
                 [&](int64_t k, const Tensor& hidden) { sums.push_back(token_loss_->weight_sum(step, k, hidden)); });
   }
   forget_weights();

@@ -87,7 +87,7 @@ class StepRunner {
   /// A micro-batch of which this section has run forward, and not yet backward.
   struct InFlight {
     MicroBatchContext& step;
-    Pass pass;
+    ForwardContext context;
     OffloadedStack* offloaded;  ///< null: inputs stay in memory
     HeadInputs inputs = {};     ///< of the last section; else its output
     std::vector<KeptBlock> kept = {};
@@ -104,21 +104,23 @@ class StepRunner {
   bool trains_before() const { return backward_.lowest_block() < model_.blocks().first; }
   bool trains_up_to_here() const { return backward_.lowest_block() < model_.blocks().end; }
 
-  HeadInputs forward_trunk(const Batch& batch, const Pass& pass, const at::Tensor& input, OffloadedStack* offloaded,
-                           std::vector<KeptBlock>* kept);
+  HeadInputs forward_trunk(const Batch& batch, const ForwardContext& context, const at::Tensor& input,
+                           OffloadedStack* offloaded, std::vector<KeptBlock>* kept);
   at::Tensor backward_trunk(InFlight& micro, HeadInputs d_inputs, bool last);
   void backward_embedding(const Batch& batch, at::Tensor d_trunk, const HeadInputs& d_heads, bool last);
-  void run_heads(MicroBatchContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass, bool last);
-  void run_parallel(MicroBatchContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass,
-                    bool last);
-  void run_chained(MicroBatchContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const Pass& pass,
-                   bool last);
+  void run_heads(MicroBatchContext& step, const HeadInputs& inputs, HeadInputs& d_inputs, const ForwardContext& context,
+                 bool last);
+  void run_parallel(MicroBatchContext& step, const HeadInputs& inputs, HeadInputs& d_inputs,
+                    const ForwardContext& context, bool last);
+  void run_chained(MicroBatchContext& step, const HeadInputs& inputs, HeadInputs& d_inputs,
+                   const ForwardContext& context, bool last);
   template <class Evaluate>
-  void without_gradient(const MicroBatch& micro, const Pass& pass, Evaluate evaluate);
-  template <class Take>
-  void weigh_heads(MicroBatchContext& step, const Pass& pass, Take take);
-  std::function<at::Tensor(int64_t head)> heads_in_order(const HeadInputs& inputs, const Pass& pass) const;
-  at::Tensor run_head(int64_t head, const at::Tensor& input, const at::Tensor& embedded, const Pass& pass) const;
+  void without_gradient(const MicroBatch& micro, const ForwardContext& context, Evaluate evaluate);
+  template <class OnHead>
+  void weigh_heads(MicroBatchContext& step, const ForwardContext& context, OnHead on_head);
+  std::function<at::Tensor(int64_t head)> heads_in_order(const HeadInputs& inputs, const ForwardContext& context) const;
+  at::Tensor run_head(int64_t head, const at::Tensor& input, const at::Tensor& embedded,
+                      const ForwardContext& context) const;
   /// What the own losses of heads k to H send to a head's input, from what those of the later ones send to its output.
   /// Keeps the graph and adds nothing to gradients of weights.
   static std::vector<at::Tensor> own_gradients(const at::Tensor& hidden, const at::Tensor& d_hidden,
@@ -136,7 +138,7 @@ class StepRunner {
   int64_t lowest_kept_;  ///< lowest trunk block whose graph is kept for backward; those below are recomputed
   /// Inputs of recomputed blocks, of each micro-batch in flight; empty if they stay in memory.
   std::vector<std::unique_ptr<OffloadedStack>> offloaded_;
-  Border before_, after_;
+  Border previous_border_, next_border_;
   bool is_chained_;  ///< heads 2, 3, ... read the head before
   Reductions<ShardUnit> reductions_;
 };

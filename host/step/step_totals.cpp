@@ -40,9 +40,9 @@ StepCounts count_over_ranks(const std::vector<MicroBatch>& micros, Channels& cha
     if (!is_first) break;
     for (size_t k = 0; k < heads; ++k) mine[k] += double(micro.counts[k]);
     mine[heads] += double(micro.tokens);
-    mine[heads + 1] += double(micro.answers);
+    mine[heads + 1] += double(micro.answer_tokens);
     mine[heads + 2] += double(micro.pairs);
-    mine[heads + 3] += double(micro.keys);
+    mine[heads + 3] += double(micro.attended_keys);
     mine[heads + 4] += double(micro.batch.tokens.numel());
   }
   if (also) mine.insert(mine.end(), also->begin(), also->end());

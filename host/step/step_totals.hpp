@@ -19,10 +19,10 @@ namespace wmtp {
 struct StepCounts {
   std::vector<int64_t> targets;  ///< [H] valid targets of each head
   int64_t tokens = 0;            ///< excluding padding
-  int64_t answers = 0;           ///< tokens of kind "answer"
+  int64_t answer_tokens = 0;     ///< of kind "answer"
   int64_t pairs = 0;
-  int64_t keys = 0;       ///< MicroBatch::keys
-  int64_t positions = 0;  ///< including padding
+  int64_t attended_keys = 0;  ///< as in MicroBatch
+  int64_t positions = 0;      ///< including padding
 
   /// A mean over heads is over these: a head without a target has no loss.
   int64_t heads_with_targets() const {

@@ -19,7 +19,7 @@ class StepView : public Base {
   int64_t offset(int64_t head) const override { return context_.offset(head); }
   int64_t vocab_size() const override { return context_.vocab_size(); }
   Tensor counts() override { return context_.counts(); }
-  Tensor answers() override { return context_.answers(); }
+  Tensor answer_tokens() override { return context_.answer_tokens(); }
   Tensor pairs() override { return context_.pairs(); }
   Tensor valid() override { return context_.valid(); }
   void metric(const std::string& name, const Tensor& sum, const Tensor& count) override {

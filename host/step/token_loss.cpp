@@ -156,14 +156,14 @@ TokenLoss::Gradient TokenLoss::gradient_after_loss_pass(const HeadRows& rows,
           loss_.gradients(rows.hidden, rows.targets, scale * factor_, std::move(kept), at_most, addition)};
 }
 
-/// Where the weighting's share bounds the number of this rank's rows with a weight, so that the host need not wait for
+/// Where the weighting bounds the number of this rank's rows with a weight, so that the host need not wait for
 /// a CUDA device to count them. Includes some rows more, because scores that differ by rounding are kept together
 /// (wmtp::reaches); if even these do not suffice, the trainer runs the step again.
 std::optional<int64_t> TokenLoss::bound_on_selected(const HeadRows& rows, const Weights& weights) const {
-  if (weights.share == 1 || has_auxiliary_loss(rows.head)) return {};
-  const bool is_meta = rows.hidden.is_meta(), has_all_rows = channels_.data_size() == 1 && model_.split().is_whole();
+  if (weights.max_nonzero_share == 1 || has_auxiliary_loss(rows.head)) return {};
+  const bool is_meta = rows.hidden.is_meta(), has_all_rows = channels_.data_ranks() == 1 && model_.split().is_whole();
   const int64_t count = is_meta && model_.vocabulary() ? rows.most : rows.hidden.size(0),
-                selected = int64_t(std::ceil(weights.share * double(count)));
+                selected = int64_t(std::ceil(weights.max_nonzero_share * double(count)));
   if (is_meta && (on_cpu(rows.hidden) || !has_all_rows)) return selected;  // there are no values to count
   if (!on_cuda(rows.hidden) || !has_all_rows || rows.step.counts_selections()) return {};
   return std::min(count, round_up(selected + count / 256 + 1, int64_t{16}));
@@ -195,7 +195,7 @@ TokenLoss::Gradient TokenLoss::gradient_with_known_weights(const HeadRows& rows,
   const auto result = loss_.one_pass(
       rows.hidden, rows.targets,
       [&](const Scores& chunk, int64_t begin) { return scaled.narrow(0, begin, chunk.losses.size(0)); },
-      /*sparse=*/weights.meaning != Weights::Meaning::uniform, {}, rows.most, addition, weights.share);
+      /*sparse=*/weights.meaning != Weights::Meaning::uniform, {}, rows.most, addition, weights.max_nonzero_share);
   return {result.scores.losses, scale * result.scores.losses, result.d_hidden};
 }
 

@@ -10,10 +10,10 @@ namespace wmtp {
 
 using at::Tensor;
 
-std::vector<Tensor> ValueLoss::outputs(const Tensor& trunk, const Pass& pass) const {
+std::vector<Tensor> ValueLoss::outputs(const Tensor& trunk, const ForwardContext& context) const {
   const Tensor normed = model_.normed(trunk).to(at::kFloat);
   std::vector<Tensor> outputs;
-  for (const ValueHeadModule& head : model_.value_heads()) outputs.push_back(head.forward(normed, pass));
+  for (const ValueHeadModule& head : model_.value_heads()) outputs.push_back(head.forward(normed, context));
   return outputs;
 }
 
@@ -41,11 +41,12 @@ Tensor ValueLoss::loss(MicroBatchContext& step, const std::vector<Tensor>& leave
   return loss;
 }
 
-void ValueLoss::differentiate(MicroBatchContext& step, const Tensor& trunk, const Pass& pass, Tensor& d_trunk) {
-  const Gathered heads(model_.unit("value_heads"));
+void ValueLoss::differentiate(MicroBatchContext& step, const Tensor& trunk, const ForwardContext& context,
+                              Tensor& d_trunk) {
+  const GatherScope heads(model_.unit("value_heads"));
   const Tensor input = trunk.detach().requires_grad_(true);
   const at::AutoGradMode grad(true);
-  const std::vector<Tensor> values = outputs(input, pass);
+  const std::vector<Tensor> values = outputs(input, context);
   std::vector<Tensor> leaves;
   for (const Tensor& value : values) leaves.push_back(model_.split().whole(value.detach()).requires_grad_(true));
   const Tensor total = loss(step, leaves);
@@ -63,11 +64,11 @@ void ValueLoss::differentiate(MicroBatchContext& step, const Tensor& trunk, cons
   d_trunk.add_(torch::autograd::grad(used, {input}, d_used)[0]);
 }
 
-void ValueLoss::evaluate(MicroBatchContext& step, const Tensor& trunk, const Pass& pass) {
-  const Gathered heads(model_.unit("value_heads"));
+void ValueLoss::evaluate(MicroBatchContext& step, const Tensor& trunk, const ForwardContext& context) {
+  const GatherScope heads(model_.unit("value_heads"));
   const at::AutoGradMode grad(false);
   std::vector<Tensor> values;
-  for (const Tensor& value : outputs(trunk, pass)) values.push_back(model_.split().whole(value));
+  for (const Tensor& value : outputs(trunk, context)) values.push_back(model_.split().whole(value));
   step.totals().add_once("loss", loss(step, values));
 }
 

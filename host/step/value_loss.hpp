@@ -20,12 +20,13 @@ class ValueLoss {
   /// Runs the heads on the detached trunk output [B,L,D] of this rank's positions, computes the loss from the values
   /// [B,S] of all positions, and adds the loss's gradients to d_trunk, the heads and the
   /// final norm. The pipeline can read the values afterwards. The final norm must be gathered.
-  void differentiate(MicroBatchContext& step, const at::Tensor& trunk, const Pass& pass, at::Tensor& d_trunk);
+  void differentiate(MicroBatchContext& step, const at::Tensor& trunk, const ForwardContext& context,
+                     at::Tensor& d_trunk);
   /// The loss and its metrics, without gradients.
-  void evaluate(MicroBatchContext& step, const at::Tensor& trunk, const Pass& pass);
+  void evaluate(MicroBatchContext& step, const at::Tensor& trunk, const ForwardContext& context);
 
  private:
-  std::vector<at::Tensor> outputs(const at::Tensor& trunk, const Pass& pass) const;
+  std::vector<at::Tensor> outputs(const at::Tensor& trunk, const ForwardContext& context) const;
   at::Tensor loss(MicroBatchContext& step, const std::vector<at::Tensor>& leaves);
   ShardedModel& model_;
   ActivePipeline& pipeline_;

@@ -229,7 +229,7 @@ MemberCost member_cost(const Job& job, const Catalog& catalog) {
   const ExperimentPlan plan = plan_experiment(experiment, catalog, cache_folder_path(job.database), plan_step);
   const PlannedStep& step = plan.variants.front().step;
   return {step.work.operations * double(ranks), plan.data.tokens_a_step, plan.data.steps, ranks,
-          highest(step.phases)->second.total};
+          highest_phase(step.phases)->second.total};
 }
 
 StudyPlan plan_of_study(const Study& study, const LoadedMembers& members, const JobRequest& request,

@@ -277,14 +277,14 @@ GroupOptions group_options(const ParallelConfig& parallel, at::Device device) {
 ShardedModelRequest policy_request(const Experiment& experiment, const ActivePipeline& pipeline, const Adapter& adapter,
                                    const at::Device& device) {
   ShardedModelRequest request;
-  request.layout.model = &experiment.model;
-  request.layout.heads = pipeline.objective ? Heads::none : Heads::all;
-  request.layout.adapter = &adapter;
-  request.layout.value_heads = pipeline.needs.heads;
-  request.layout.optimizer = experiment.optimizer;
-  request.layout.trained_parts = experiment.trained_parts;
+  request.spec.model = &experiment.model;
+  request.spec.heads = pipeline.objective ? Heads::none : Heads::all;
+  request.spec.adapter = &adapter;
+  request.spec.value_heads = pipeline.needs.heads;
+  request.spec.optimizer = experiment.optimizer;
+  request.spec.trained_parts = experiment.trained_parts;
   request.options = group_options(experiment.parallel, device);
-  request.positions = experiment.train.sequence_length;
+  request.sequence_length = experiment.train.sequence_length;
   return request;
 }
 
@@ -295,11 +295,11 @@ ShardedModelRequest frozen_request(const Experiment& experiment, const FrozenCon
   parallel.precision = table.precision.value_or(parallel.precision);
   parallel.replicate_frozen = false;  // only the policy's frozen parameters
   ShardedModelRequest request;
-  request.layout.model = &shape;
-  request.layout.heads = first_heads(heads.token_heads);
-  request.layout.value_heads = heads.value_heads;
+  request.spec.model = &shape;
+  request.spec.heads = first_heads(heads.token_heads);
+  request.spec.value_heads = heads.value_heads;
   request.options = group_options(parallel, device);
-  request.positions = experiment.train.sequence_length;
+  request.sequence_length = experiment.train.sequence_length;
   return request;
 }
 

@@ -34,11 +34,11 @@ std::string difference_in(const std::vector<std::string>& reports) {
 
 }  // namespace
 
-void check_equal_states(const std::string& pipeline, const std::map<std::string, at::Tensor>& states,
+void check_equal_states(const std::string& pipeline, const std::map<std::string, at::Tensor>& pipeline_state,
                         Channels& channels) {
   if (channels.size() == 1) return;
   Json mine = Json::object();
-  for (const auto& [name, state] : states) mine[name] = state_text(state);
+  for (const auto& [name, state] : pipeline_state) mine[name] = state_text(state);
   const std::string report = mine.dump(-1, ' ', false, Json::error_handler_t::replace);
   const double sum = crc32c(report.data(), report.size());
   const at::Tensor sums = channels.all_gather(at::full({1}, sum, at::kDouble), what);

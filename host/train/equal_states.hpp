@@ -12,7 +12,7 @@ namespace wmtp {
 
 /// Error(plugin) on every rank, with the pipeline, the state and the ranks, if a state differs from rank 0's. [all
 /// ranks, collective]
-void check_equal_states(const std::string& pipeline, const std::map<std::string, at::Tensor>& states,
+void check_equal_states(const std::string& pipeline, const std::map<std::string, at::Tensor>& pipeline_state,
                         Channels& channels);
 
 }  // namespace wmtp

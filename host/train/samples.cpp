@@ -16,7 +16,7 @@ FrozenCache::Signals Samples::frozen_signals(const MicroBatch& micro, const std:
 
 std::vector<TokenSample> Samples::take(int64_t number) {
   const MicroBatch micro =
-      request_.source->held_out(0, request_.available, channels_.data_rank(), channels_.data_size());
+      request_.source->held_out(0, request_.available, channels_.data_rank(), channels_.data_ranks());
   std::vector<double> missing;
   for (const auto& frozen : frozen_) missing.push_back(frozen->read_cached(micro) ? 0 : 1);
   const StepCounts counts = count_over_ranks({micro}, channels_, "counting sampled tokens", &missing);
@@ -25,12 +25,12 @@ std::vector<TokenSample> Samples::take(int64_t number) {
   const Tensor reference_loss = reference == signals.end() ? Tensor() : reference->second.cpu();
 
   std::map<std::string, Tensor> before;
-  for (const auto& [name, state] : run_context_.states) before[name] = state.clone();
+  for (const auto& [name, state] : run_context_.pipeline_state) before[name] = state.clone();
   StepTotals dropped;
   MicroBatchContext step(run_context_, {number, counts, dropped}, micro, signals);
   const std::vector<WeighedLosses> heads = step_runner_.weigh(step);
   step_runner_.forget_weights();
-  run_context_.states = std::move(before);
+  run_context_.pipeline_state = std::move(before);
   return channels_.rank() == 0 ? rows(micro, heads, reference_loss) : std::vector<TokenSample>{};
 }
 
@@ -45,12 +45,12 @@ std::vector<TokenSample> Samples::rows(const MicroBatch& micro, const std::vecto
   }
   std::vector<TokenSample> rows;
   for (int64_t b = 0; b < std::min(request_.sequences, tokens.size(0)); ++b) {
-    if (micro.positions[size_t(b)] < 0) continue;
+    if (micro.sequences[size_t(b)] < 0) continue;
     for (int64_t position = 0; position < tokens.size(1); ++position) {
       if (kinds[b][position].item<int>() == 0) continue;
       for (int64_t k = 1; k <= int64_t(here.size()); ++k) {
         const int64_t source = position - micro.offset(k);
-        TokenSample row{micro.positions[size_t(b)], position, k, tokens[b][position].item<int64_t>(), {}, {}, {}};
+        TokenSample row{micro.sequences[size_t(b)], position, k, tokens[b][position].item<int64_t>(), {}, {}, {}};
         if (source >= 0 && sources[size_t(k - 1)][b][source].item<bool>()) {
           row.loss = here[size_t(k - 1)].losses[b][source].item<double>();
           row.weight = here[size_t(k - 1)].weights[b][source].item<double>();

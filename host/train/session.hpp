@@ -35,7 +35,7 @@ class Session {
   int rank() const { return environment_.rank; }
   int size() const { return environment_.world_size; }
   /// How many groups of ranks read different sequences: the degree of data parallelism.
-  int data_ranks() const { return channels_.section_channels().data_size(); }
+  int data_ranks() const { return channels_.section_channels().data_ranks(); }
   bool is_rank0() const { return environment_.rank == 0; }
   bool own_launcher() const { return environment_.own_launcher; }
   Peers& peers() const { return peers_; }

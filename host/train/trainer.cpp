@@ -32,9 +32,9 @@ StepRunnerConfig step_runner_config(const Experiment& e, When when, const at::De
   return config;
 }
 
-std::map<std::string, at::Tensor> copied(const std::map<std::string, at::Tensor>& states) {
+std::map<std::string, at::Tensor> copied(const std::map<std::string, at::Tensor>& pipeline_state) {
   std::map<std::string, at::Tensor> copies;
-  for (const auto& [name, state] : states) copies[name] = state.clone();
+  for (const auto& [name, state] : pipeline_state) copies[name] = state.clone();
   return copies;
 }
 
@@ -43,9 +43,9 @@ std::optional<OptimizerStateFileOptions> optimizer_state_file(const Experiment& 
   return OptimizerStateFileOptions{e.resolve(e.parallel.offload_path)};
 }
 
-double seconds_of(const std::function<void()>& call) {
+double seconds_of(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
-  call();
+  work();
   return seconds_since(start);
 }
 
@@ -90,7 +90,7 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
                    experiment.seed,
                    num_steps,
                    collectives_,
-                   state_.pipeline,
+                   state_.pipeline_state,
                    [this]() -> FrozenModel& { return frozen_.front()->model(); }},
       step_runner_(model, pipeline, channels,
                    step_runner_config(experiment, pipeline.needs.when, model.compute().device())),
@@ -118,10 +118,10 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
 
 std::vector<MicroBatch> Trainer::fetch() const {
   std::vector<MicroBatch> micros;
-  const int64_t accumulation = micro_batches(experiment_.train, channels_.data_size());
+  const int64_t accumulation = micro_batches(experiment_.train, channels_.data_ranks());
   for (int64_t a = 0; a < accumulation; ++a)
-    micros.push_back(training_.training(state_.drawn + a * experiment_.train.batch_size * channels_.data_size(),
-                                        channels_.data_rank(), channels_.data_size()));
+    micros.push_back(training_.training(state_.drawn + a * experiment_.train.batch_size * channels_.data_ranks(),
+                                        channels_.data_rank(), channels_.data_ranks()));
   return micros;
 }
 
@@ -175,7 +175,7 @@ StepReport Trainer::step() {
   const double lr = learning_rate(experiment_.schedule, experiment_.optimizer.lr, number, num_steps_);
   update(report, lr, norm, scale);
   state_.step = number;
-  state_.drawn += sequences_per_step(experiment_.train, channels_.data_size());
+  state_.drawn += sequences_per_step(experiment_.train, channels_.data_ranks());
   state_.tokens += counts.tokens;
 
   const double seconds = seconds_since(start) - stalled;
@@ -193,7 +193,7 @@ StepReport Trainer::step() {
   report.metrics["perf/run_seconds"] = seconds_trained_ += seconds;
   // All ranks reach this right after the exchange, so they measure at the same time.
   if (job.sum("multiplication_rate/doubted") > 0) utilization_.measure();
-  const double operations = operations_.operations(counts.tokens, counts.keys);
+  const double operations = operations_.operations(counts.tokens, counts.attended_keys);
   const double share = utilization_.share(operations, seconds);
   report.metrics["perf/mfu"] = peak_rate_ > 0 ? utilization_.share_at_rate(peak_rate_, operations, seconds) : share;
   if (peak_rate_ > 0) report.metrics["perf/multiplication_share"] = share;
@@ -206,7 +206,7 @@ StepReport Trainer::step() {
     report.metrics["train/clip_ratio"] = norm / limit;  // its name until 0.1, for one version
   }
   for (const MicroBatch& micro : micros)
-    report.sequences.insert(report.sequences.end(), micro.positions.begin(), micro.positions.end());
+    report.sequences.insert(report.sequences.end(), micro.sequences.begin(), micro.sequences.end());
   return report;
 }
 
@@ -227,7 +227,7 @@ at::Tensor Trainer::weight_sums(const std::vector<MicroBatch>& micros, const Ste
                                 const CachedSignals& kept) {
   if (experiment_.train.normalize != LossDivisor::weights || micros.size() == 1 || !pipeline_.weighting) return {};
   const Phase phase("weights");
-  const std::map<std::string, at::Tensor> states = copied(state_.pipeline);
+  const std::map<std::string, at::Tensor> pipeline_state = copied(state_.pipeline_state);
   StepTotals dropped = empty_totals();
   at::Tensor sums;
   for (size_t i = 0; i < micros.size(); ++i) {
@@ -236,7 +236,7 @@ at::Tensor Trainer::weight_sums(const std::vector<MicroBatch>& micros, const Ste
     const at::Tensor micro_sums = step_runner_.weight_sums(step);
     sums = sums.defined() ? sums + micro_sums : micro_sums;
   }
-  state_.pipeline = states;
+  state_.pipeline_state = pipeline_state;
   return sums.defined() ? channels_.sum(sums, "summing the weights") : sums;
 }
 
@@ -259,8 +259,8 @@ std::pair<StepTotals, StepTotals> Trainer::accumulate(const std::vector<MicroBat
                                                       const CachedSignals& kept, const at::Tensor& weight_sums,
                                                       double waited_at_start) {
   const bool may_repeat = is_cuda(model_.compute().device());
-  const std::map<std::string, at::Tensor> states =
-      may_repeat ? copied(state_.pipeline) : std::map<std::string, at::Tensor>();
+  const std::map<std::string, at::Tensor> pipeline_state =
+      may_repeat ? copied(state_.pipeline_state) : std::map<std::string, at::Tensor>();
   double grew = 0;
   for (bool counts_selections = false;; counts_selections = true) {
     StepTotals totals = empty_totals();
@@ -273,14 +273,14 @@ std::pair<StepTotals, StepTotals> Trainer::accumulate(const std::vector<MicroBat
     grew = job.sum("memory/grew");
     optimizer_.drop_gradients();
     step_runner_.forget_weights();
-    state_.pipeline = states;
+    state_.pipeline_state = pipeline_state;
   }
 }
 
 void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, const CachedSignals& kept,
-                                const StepState& step_state) {
+                                const StepContext& step_context) {
   step_runner_.run(micros, [&](size_t i) {
-    return std::make_unique<MicroBatchContext>(run_context_, step_state, micros[i], frozen_signals(micros, i, kept));
+    return std::make_unique<MicroBatchContext>(run_context_, step_context, micros[i], frozen_signals(micros, i, kept));
   });
 }
 

@@ -100,7 +100,8 @@ class Trainer {
                                                double waited_at_start);
   at::Tensor weight_sums(const std::vector<MicroBatch>& micros, const StepCounts& counts, const CachedSignals& kept);
   FrozenCache::Signals frozen_signals(const std::vector<MicroBatch>& micros, size_t i, const CachedSignals& kept);
-  void run_micro_batches(const std::vector<MicroBatch>& micros, const CachedSignals& kept, const StepState& step_state);
+  void run_micro_batches(const std::vector<MicroBatch>& micros, const CachedSignals& kept,
+                         const StepContext& step_context);
   StepTotals empty_totals() const;
   /// Whether the step compares its heads ([log] heads_every_steps).
   bool compares_heads() const;

@@ -18,8 +18,8 @@ struct TrainerState {
   int64_t drawn = 0;   ///< sequences over all ranks: the position in the data, independent of the number of ranks
   int64_t tokens = 0;  ///< tokens seen over all ranks, excluding padding
   Guard guard;
-  std::map<std::string, at::Tensor> pipeline = {};  ///< the plugin's named state, equal on all ranks; saved as tensors
-  std::optional<LossScale> loss_scale = std::nullopt;  ///< with fp16
+  std::map<std::string, at::Tensor> pipeline_state = {};  ///< the plugin's named tensors, equal on all ranks
+  std::optional<LossScale> loss_scale = std::nullopt;     ///< with fp16
   RunProgress results = {};
   std::string base_fingerprint = {};  ///< of the model that an adapter modifies; empty without an adapter
 

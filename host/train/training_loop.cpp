@@ -45,7 +45,7 @@ void TrainingLoop::load(const ResumePoint& from) {
   const WorkProgress progress("reading the checkpoint");
   complete_on_every_host(session_.channels(), session_.writers(), folder);
   TrainerState& state = trainer().state();
-  const auto [manifest, saved] = load_training_state(folder, trainer().optimizer(), state.pipeline);
+  const auto [manifest, saved] = load_training_state(folder, trainer().optimizer(), state.pipeline_state);
   if (manifest.config_hash != wanted)
     throw Error(ExitStatus::data, folder.string() + ": it belongs to another experiment: found hash " +
                                       manifest.config_hash + ", wanted " + wanted);
@@ -224,7 +224,7 @@ AdapterIdentity TrainingLoop::adapter_identity() const {
 }
 
 void TrainingLoop::check_states() {
-  check_equal_states(experiment_.pipeline.plugin, trainer().state().pipeline, session_.section_channels());
+  check_equal_states(experiment_.pipeline.plugin, trainer().state().pipeline_state, session_.section_channels());
 }
 
 std::vector<Generation> TrainingLoop::continue_prompts() {
@@ -270,7 +270,7 @@ std::vector<Generation> TrainingLoop::continued(const std::vector<std::string>& 
 
 SaveRequest TrainingLoop::save_request() {
   const TrainerState& state = trainer().state();
-  SaveRequest request{state.step, identity_.config_hash, {}, state.saved(), &state.pipeline, describe_};
+  SaveRequest request{state.step, identity_.config_hash, {}, state.saved(), &state.pipeline_state, describe_};
   request.state.results.epoch = assembly_.epoch();
   for (const auto& [part, plugin] : identity_.plugins()) request.plugins[part + " " + plugin->name] = plugin->sha256;
   return request;

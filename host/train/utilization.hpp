@@ -17,7 +17,7 @@ namespace wmtp {
 /// Floating-point operations of training steps.
 struct StepOperations {
   double per_token = 0, per_key = 0;
-  /// `keys`: sum over tokens of the length of their document (MicroBatch::keys).
+  /// `keys`: sum over tokens of the length of their document (MicroBatch::attended_keys).
   double operations(int64_t tokens, int64_t keys) const { return per_token * double(tokens) + per_key * double(keys); }
 };
 

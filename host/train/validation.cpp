@@ -35,11 +35,11 @@ constexpr int64_t most_tokens_compared = int64_t{1} << 22;  // 16 MB, in every c
 }  // namespace
 
 std::vector<MicroBatch> Validation::fetch() const {
-  const int64_t per_round = request_.batch_size * channels_.data_size();
+  const int64_t per_round = request_.batch_size * channels_.data_ranks();
   std::vector<MicroBatch> micros;
   for (int64_t first = 0; first < request_.sequences; first += per_round)
     micros.push_back(
-        request_.source->held_out(first, request_.sequences, channels_.data_rank(), channels_.data_size()));
+        request_.source->held_out(first, request_.sequences, channels_.data_rank(), channels_.data_ranks()));
   return micros;
 }
 
@@ -51,10 +51,11 @@ std::map<std::string, double> Validation::run(int64_t number) {
   const bool is_first = channels_.same_sequences_group().rank == 0;
   StepTotals totals(is_first);
   std::map<std::string, Tensor> before;
-  for (const auto& [name, state] : run_context_.states) before[name] = pipeline_.objective ? state.clone() : state;
+  for (const auto& [name, state] : run_context_.pipeline_state)
+    before[name] = pipeline_.objective ? state.clone() : state;
   WorkProgress progress("validating", int64_t(micros.size()));
   for (const MicroBatch& micro : micros) {
-    progress.done(1);
+    progress.advance(1);
     MicroBatchContext step(run_context_, {number, counts, totals}, micro);
     const std::vector<Scores> scores = step_runner_.evaluate(step);
     for (size_t k = 0; k < scores.size(); ++k) {
@@ -68,7 +69,7 @@ std::map<std::string, double> Validation::run(int64_t number) {
     if (request_.exact_match) add_exact_matches(micro, scores[0].hits, totals);
     if (is_first) place_losses(micro, scores[0].losses, losses);
   }
-  run_context_.states = std::move(before);
+  run_context_.pipeline_state = std::move(before);
   if (channels_.section_index() < channels_.sections() - 1) return {};
   totals.exchange(channels_);
   if (pipeline_.objective) return objective_metrics(totals);
@@ -156,13 +157,13 @@ void Validation::add_calibration(const MicroBatchContext& step, StepTotals& tota
   }
 }
 
-/// Rows of `all` by position: NaN without a target, zero if another rank has the sequence.
+/// Rows of `all` by sequence: NaN without a target, zero if another rank has the sequence.
 void Validation::place_losses(const MicroBatch& micro, const Tensor& losses, Tensor& all) const {
   const Tensor rows = at::where(micro.sources(1), losses, std::numeric_limits<float>::quiet_NaN()).cpu();
   for (int64_t b = 0; b < rows.size(0); ++b) {
-    const int64_t position = micro.positions[size_t(b)];
-    if (position < 0 || position >= all.size(0)) continue;
-    all[position].fill_(std::numeric_limits<double>::quiet_NaN()).narrow(0, 0, rows.size(1)).copy_(rows[b]);
+    const int64_t sequence = micro.sequences[size_t(b)];
+    if (sequence < 0 || sequence >= all.size(0)) continue;
+    all[sequence].fill_(std::numeric_limits<double>::quiet_NaN()).narrow(0, 0, rows.size(1)).copy_(rows[b]);
   }
 }
 
@@ -212,7 +213,7 @@ std::map<std::string, double> Validation::token_metrics(const StepTotals& totals
 
 std::map<std::string, double> Validation::token_classes(const Tensor& mine) const {
   const Tensor whole = channels_.sum(mine, "comparing validation tokens");
-  const auto [place, is_first] = run_context_.states.try_emplace(first_losses, whole.to(at::kFloat));
+  const auto [place, is_first] = run_context_.pipeline_state.try_emplace(first_losses, whole.to(at::kFloat));
   if (is_first) return {};
   // A run of an earlier version may have used more sequences, from the same start.
   const int64_t both = std::min(whole.size(0), place->second.size(0));

@@ -48,8 +48,8 @@ class Validation {
         pipeline_(pipeline),
         channels_(channels) {}
 
-  /// Call after optimizer step `number`. Stores the first validation's losses in the run's named tensors; the
-  /// pipeline's changes to them are undone. [all ranks, collective]
+  /// Call after optimizer step `number`. Stores the first validation's losses in the pipeline's state, in
+  /// which the pipeline's own changes are undone. [all ranks, collective]
   std::map<std::string, double> run(int64_t number);
 
  private:

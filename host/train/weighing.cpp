@@ -86,7 +86,7 @@ class Weighing {
       take(micro, step_runner_.weigh(step));
       step_runner_.refuse_faulty_weights();
       step_runner_.forget_weights();
-      progress.done(std::min(size, sequences_ - first));
+      progress.advance(std::min(size, sequences_ - first));
     }
     return std::move(result_);
   }
@@ -121,8 +121,8 @@ class Weighing {
     constexpr float none = std::numeric_limits<float>::quiet_NaN();
     for (int64_t b = 0; b < tokens.size(0); ++b)
       for (int64_t position = 0; position < tokens.size(1); ++position) {
-        if (micro.positions[size_t(b)] < 0 || kind[b][position] == 0) continue;
-        add_token(micro.positions[size_t(b)], position, token[b][position], position > 0 ? token[b][position - 1] : -1);
+        if (micro.sequences[size_t(b)] < 0 || kind[b][position] == 0) continue;
+        add_token(micro.sequences[size_t(b)], position, token[b][position], position > 0 ? token[b][position - 1] : -1);
         for (int64_t k = 1; k <= int64_t(here.size()); ++k) {
           const int64_t source = position - micro.offset(k);
           const bool is_target = source >= 0 && sources[size_t(k - 1)].accessor<bool, 2>()[b][source];

@@ -171,12 +171,12 @@ class Model {
   double step(const Tensor& tokens) {
     side_.begin();
     const WeightHandle embedding = side_.weight("tok_embeddings.weight"), norm = side_.weight("norm.weight");
-    Pass pass;
-    pass.training = true;
+    ForwardContext context;
+    context.training = true;
     Tensor h = embedding.weight().index_select(0, tokens.flatten()).view({batch, positions, -1});
     std::vector<std::pair<Tensor, Tensor>> kept;
     const int64_t trunk = config_.layers - config_.future_tokens;
-    for (int64_t i = 0; i < trunk; ++i) h = run(i, h, pass, kept).detach();
+    for (int64_t i = 0; i < trunk; ++i) h = run(i, h, context, kept).detach();
     Tensor d = at::zeros_like(h);
     double loss = 0;
     for (int64_t head = 1; head <= config_.future_tokens; ++head) {
@@ -184,7 +184,7 @@ class Model {
       std::vector<std::pair<Tensor, Tensor>> of_head;
       Tensor hidden;
       {
-        const Tensor mixed = run(trunk + head - 1, h, pass, of_head);
+        const Tensor mixed = run(trunk + head - 1, h, context, of_head);
         const at::AutoGradMode grad(true);
         hidden = rms_norm(mixed, norm, config_.norm_eps);
       }
@@ -219,10 +219,11 @@ class Model {
     const int64_t first_head = config_.layers - config_.future_tokens;
     return block < first_head ? trunk_block_name(block) : head_block_name(config_, block - first_head + 1);
   }
-  Tensor run(int64_t block, const Tensor& x, const Pass& pass, std::vector<std::pair<Tensor, Tensor>>& kept) const {
+  Tensor run(int64_t block, const Tensor& x, const ForwardContext& context,
+             std::vector<std::pair<Tensor, Tensor>>& kept) const {
     const at::AutoGradMode grad(true);
     const Tensor input = x.detach().requires_grad_(true);
-    const Tensor output = blocks_[size_t(block)].forward(input, rotary_, pass);
+    const Tensor output = blocks_[size_t(block)].forward(input, rotary_, context);
     kept.emplace_back(input, output);
     return output;
   }
@@ -245,10 +246,10 @@ int run(bool through_sockets, int64_t steps) {
   const ModelConfig config = small();
   const Everything everything;
   ShardedModelRequest request;
-  request.layout.model = &config;
-  request.layout.adapter = &everything;
+  request.spec.model = &config;
+  request.spec.adapter = &everything;
   request.options.strategy = Strategy::no_shard;
-  request.positions = positions;
+  request.sequence_length = positions;
   Host host(request, channels);
   host.begin();
 
@@ -257,7 +258,7 @@ int run(bool through_sockets, int64_t steps) {
   group->setBackend(at::kCPU, c10d::ProcessGroup::BackendType::GLOO,
                     sockets(store, {peers.rank(), peers.size()}, std::chrono::seconds(60)));
   group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
-  Plain plain(model_units(request.layout), host.model(), group);
+  Plain plain(model_units(request.spec), host.model(), group);
 
   Model with_host(config, host), with_plain(config, plain);
   at::manual_seed(1 + uint64_t(peers.rank()));

@@ -104,11 +104,11 @@ TEST(Lora, OfRankEightOnTheAttentionOfTheSevenBillionModelHasItsKnownSize) {
   model.ffn_dim = 11008;
   model.vocab_size = 32000;
   const auto adapter = lora({{"rank", int64_t{8}}});
-  LayoutRequest request;
-  request.model = &model;
-  request.adapter = adapter.get();
+  ModelSpec spec;
+  spec.model = &model;
+  spec.adapter = adapter.get();
   int64_t trained = 0;
-  for (const UnitSpec& unit : model_units(request))
+  for (const UnitSpec& unit : model_units(spec))
     for (const ParameterSpec& parameter : unit.parameters) trained += parameter.trains ? parameter.count() : 0;
   EXPECT_EQ(trained, 8'388'608);
 }

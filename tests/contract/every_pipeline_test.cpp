@@ -118,7 +118,7 @@ TEST_P(EveryPipeline, GoesOnFromSavedStateAsIfItHadNeverStopped) {
   Subject lives(GetParam()), starts_again(GetParam());
   FakeStep step = a_step(lives.needs()), resumed = a_step(lives.needs());
   lives.answer(step);
-  for (const auto& [name, tensor] : step.states) resumed.states[name] = tensor.clone();
+  for (const auto& [name, tensor] : step.pipeline_state) resumed.pipeline_state[name] = tensor.clone();
   step.metrics.clear();
   const Tensor on = lives.answer(step), again = starts_again.answer(resumed);
   EXPECT_TRUE(!on.defined() || at::equal(on, again)) << "it keeps something outside the step's state";

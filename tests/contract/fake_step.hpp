@@ -49,7 +49,7 @@ class FakeStep final : public HeadStep, public BatchStep, public ValueStep, publ
   std::map<std::string, std::pair<double, double>> metrics;  ///< sum, count
   std::pair<Tensor, Tensor> other_rank;                      ///< its values and mask, for quantile
   std::vector<Tensor> other_sums;                            ///< its contributions to the first, second, … sum
-  std::map<std::string, Tensor> states;                      ///< the plugin's state
+  std::map<std::string, Tensor> pipeline_state;              ///< the plugin's state
   int num_collectives = 0;
   int64_t head_in_hand = 1;
   int64_t stride = 1;  ///< between the heads' offsets
@@ -74,14 +74,14 @@ class FakeStep final : public HeadStep, public BatchStep, public ValueStep, publ
     const Tensor valid = valid_.to(at::kDouble);
     return valid.dim() == 3 ? valid.flatten(0, 1).sum(0) : valid.sum().expand({heads()});
   }
-  Tensor answers() override { return batch_in_hand.kind.eq(2).sum().to(at::kDouble); }
+  Tensor answer_tokens() override { return batch_in_hand.kind.eq(2).sum().to(at::kDouble); }
   Tensor pairs() override { return batch_in_hand.partner.ge(0).sum().to(at::kDouble) / 2; }
   Tensor uniform(int64_t stream) override {
     at::manual_seed(uint64_t(1000 + stream));
     return at::rand(valid_.sizes());
   }
   Tensor& state(const std::string& name, const Tensor& first) override {
-    return states.try_emplace(name, first.clone()).first->second;
+    return pipeline_state.try_emplace(name, first.clone()).first->second;
   }
   void metric(const std::string& name, const Tensor& sum, const Tensor& count) override {
     const OwnRead own;

@@ -123,11 +123,11 @@ TEST(Truncation, DropsWhatLiesAboveTheRunningQuantileOfTheBatchesBefore) {
       test::weighting("truncation", {{"drop", 0.25}, {"momentum", 0.5}, {"warmup_steps", int64_t{2}}});
   FakeStep step = losses(row({1, 2, 3, 4, 5}), 1);
   expect_close(weights_of(*truncation, step), {1, 1, 1, 1, 1});  // no threshold yet; quantile 4
-  EXPECT_EQ(step.states.at("threshold")[0].item<float>(), 4);
+  EXPECT_EQ(step.pipeline_state.at("threshold")[0].item<float>(), 4);
   step.step = 2;
   step.signals["policy.loss"] = row({7, 8, 9, 10, 11});  // quantile 10: 4 + 0.5 * 6 = 7
   expect_close(weights_of(*truncation, step), {1, 1, 1, 1, 1});
-  EXPECT_EQ(step.states.at("threshold")[0].item<float>(), 7);
+  EXPECT_EQ(step.pipeline_state.at("threshold")[0].item<float>(), 7);
   step.step = 3;
   step.metrics.clear();
   step.signals["policy.loss"] = row({6, 7, 8, 3, 100});  // compared with the threshold 7; a loss of 7 is dropped too
@@ -154,7 +154,7 @@ TEST(Truncation, EveryHeadHasAThresholdOfItsOwn) {
   step.head_in_hand = 3;
   step.signals["policy.loss"] = row({10, 20, 30});
   weights_of(*truncation, step);
-  const Tensor thresholds = step.states.at("threshold");
+  const Tensor thresholds = step.pipeline_state.at("threshold");
   EXPECT_EQ(thresholds[0].item<float>(), 2);
   EXPECT_TRUE(at::isinf(thresholds[1]).item<bool>());
   EXPECT_EQ(thresholds[2].item<float>(), 20);
@@ -170,11 +170,11 @@ TEST(Truncation, TheQuantileIsOverAllRanksAndABatchWithoutTokensChangesNothing) 
   FakeStep step = losses(row({1, 2, 3}), 1);
   step.other_rank = {row({7, 8}), mask({1, 1})};
   weights_of(*truncation, step);
-  EXPECT_EQ(step.states.at("threshold")[0].item<float>(), 3);
+  EXPECT_EQ(step.pipeline_state.at("threshold")[0].item<float>(), 3);
   FakeStep empty = step_with("policy.loss", row({0, 0}), mask({0, 0}));
-  empty.states = step.states;
+  empty.pipeline_state = step.pipeline_state;
   expect_close(weights_of(*truncation, empty), {0, 0});
-  EXPECT_EQ(empty.states.at("threshold")[0].item<float>(), 3);
+  EXPECT_EQ(empty.pipeline_state.at("threshold")[0].item<float>(), 3);
 }
 
 TEST(Truncation, DropZeroKeepsEverythingValidWithoutAsking) {
@@ -207,13 +207,13 @@ TEST(Frequency, FallsWithTheCountOfTheTargetsSoFarOnAllRanks) {
   FakeStep step = tokens({5, 3, 5, 5, 5, 7, 9}, "apaaaa.");
   expect_close(weights_of(*frequency, step, Weights::Meaning::by_target),
                {1, 1, std::sqrt(3 / 4.0), std::sqrt(3 / 4.0), std::sqrt(3 / 4.0), std::sqrt(3 / 2.0), 1});
-  const Tensor counts = step.states.at("counts");
+  const Tensor counts = step.pipeline_state.at("counts");
   EXPECT_EQ(counts.numel(), step.vocab_size());
   EXPECT_EQ(counts.sum().item<double>(), 4);
   EXPECT_EQ(counts[5].item<double>(), 3);
 
   FakeStep next = tokens({1, 7, 7}, "aaa");
-  next.states = step.states;
+  next.pipeline_state = step.pipeline_state;
   next.other_sums = {at::zeros({16}, at::kDouble).index_fill(0, at::tensor({int64_t{5}}), 6)};
   // 5 has been a target nine times by now, 7 three times.
   expect_close(weights_of(*frequency, next, Weights::Meaning::by_target), {1, 1.5, 1.5});

@@ -159,14 +159,14 @@ TEST(Verifiable, StatisticsRunOnFromTheStateAsIfNothingHadHappened) {
   const Batch batch = answer_batch({"paaaaaaa", "ppaaaa.."}, {1, 0});
   std::vector<Tensor> values;
   for (int i = 0; i < 14; ++i) values.push_back(at::rand({2, 8}));
-  const auto go = [&](size_t from, size_t to, std::map<std::string, Tensor>& states) {
+  const auto go = [&](size_t from, size_t to, std::map<std::string, Tensor>& pipeline_state) {
     const auto plugin = verifiable({});
     Tensor last;
     for (size_t i = from; i < to; ++i) {
       FakeStep step = step_with(batch, values[i]);
-      step.states = states;
+      step.pipeline_state = pipeline_state;
       last = test::weigh(*plugin, step).values;
-      states = step.states;
+      pipeline_state = step.pipeline_state;
     }
     return last;
   };
@@ -180,30 +180,30 @@ TEST(Verifiable, StatisticsRunOnFromTheStateAsIfNothingHadHappened) {
 
 TEST(Verifiable, TheFirstTenStatisticsAreAveragedAndLaterOnesCountATenth) {
   const Batch batch = answer_batch({"paa"}, {1});
-  std::map<std::string, Tensor> states;
+  std::map<std::string, Tensor> pipeline_state;
   double mean = 0, deviation = 0;
   for (int n = 1; n <= 12; ++n) {
     const double last = 0.05 * n, d1 = 0.25 - 0.5, d2 = last - 0.25;
     FakeStep step = step_with(batch, rows({{0, 0.25F, float(last)}}));
-    step.states = states;
+    step.pipeline_state = pipeline_state;
     weights_of(step, {{"lambda", 0.0}});
-    states = step.states;
+    pipeline_state = step.pipeline_state;
     const double share = n <= 10 ? 1.0 / n : 0.1;
     mean += share * ((d1 + d2) / 2 - mean);
     deviation += share * (std::abs(d1 - d2) / 2 - deviation);
-    EXPECT_NEAR(states.at("advantages")[0].item<double>(), mean, 1e-7) << n;
-    EXPECT_NEAR(states.at("advantages")[1].item<double>(), deviation, 1e-7) << n;
+    EXPECT_NEAR(pipeline_state.at("advantages")[0].item<double>(), mean, 1e-7) << n;
+    EXPECT_NEAR(pipeline_state.at("advantages")[1].item<double>(), deviation, 1e-7) << n;
   }
 }
 
 TEST(Verifiable, AMicroBatchWithoutAnswersChangesNoStatistics) {
   FakeStep first = two_answers();
   weights_of(first, {});
-  const Tensor before = first.states.at("advantages").clone();
+  const Tensor before = first.pipeline_state.at("advantages").clone();
   FakeStep empty = step_with(answer_batch({"pp..", "...."}, {1, -1}), at::rand({2, 4}));
-  empty.states = first.states;
+  empty.pipeline_state = first.pipeline_state;
   EXPECT_TRUE(at::equal(weights_of(empty, {{"mean_one", "batch"}}), rows({{1, 1, 0, 0}, {0, 0, 0, 0}})));
-  EXPECT_TRUE(at::equal(empty.states.at("advantages"), before));
+  EXPECT_TRUE(at::equal(empty.pipeline_state.at("advantages"), before));
 }
 
 TEST(Verifiable, WeightsStayBetweenMinAndMax) {

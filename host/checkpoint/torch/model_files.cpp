@@ -73,7 +73,8 @@ std::vector<TensorEntry> entries_of(const std::vector<ParameterSet>& sets) {
   return entries;
 }
 
-std::optional<Error> for_each_saved_tensor(const ShardedModel& model, const Adapter* adapter, const VisitSaved& visit) {
+std::optional<Error> for_each_saved_tensor(const ShardedModel& model, const Adapter* adapter,
+                                           const VisitSaved& on_tensor) {
   std::optional<Error> failure;
   const auto attempt = [&](auto&& work) {
     if (failure) return;
@@ -87,7 +88,7 @@ std::optional<Error> for_each_saved_tensor(const ShardedModel& model, const Adap
     return adapter && linear != linears.end() ? merged(*adapter, linear->second, value, adapter_parameters) : value;
   };
   const bool is_alone = model.section().count == 1;
-  const bool takes_part = is_alone ? bool(visit) : model.channels().rank() == 0;  // the first rank of each section
+  const bool takes_part = is_alone ? bool(on_tensor) : model.channels().rank() == 0;  // the first rank of each section
   for (const ParameterSet& set : sets_of_model(model)) {
     const GatheredSet gathered(model, set);
     if (!takes_part || (is_alone && failure)) continue;
@@ -97,7 +98,7 @@ std::optional<Error> for_each_saved_tensor(const ShardedModel& model, const Adap
       Tensor value;
       if (gathered.has(spec->name)) attempt([&] { value = whole_value(gathered, spec->name); });
       if (!is_alone) value = passed_to_rank0(model, *spec, value);
-      if (visit) attempt([&] { visit(*spec, value); });
+      if (on_tensor) attempt([&] { on_tensor(*spec, value); });
     }
   }
   return failure;
@@ -139,7 +140,7 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
     writer->write(spec.name, 0, value.const_data_ptr(), bytes);
     manifest.slices.push_back({parameter_prefix + spec.name, spec.shape, 0, value.numel(), file_name, spec.name,
                                crc32c(value.const_data_ptr(), bytes)});
-    progress.done(int64_t(bytes));
+    progress.advance(int64_t(bytes));
   };
   const bool is_writing = writes && !failure;
   const auto failed = for_each_saved_tensor(model, adapter, is_writing ? VisitSaved(write) : nullptr);

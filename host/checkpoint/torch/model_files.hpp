@@ -39,11 +39,12 @@ void write_description(const std::filesystem::path& folder, const ModelDescripti
 /// The fp32 entries of a file with these parameters, in order.
 std::vector<TensorEntry> entries_of(const std::vector<ParameterSet>& sets);
 
-/// [all ranks, collective] Calls visit with each tensor of the complete model, in fp32 in the host's memory, with
+/// [all ranks, collective] Calls on_tensor with each tensor of the complete model, in fp32 in the host's memory, with
 /// adapters merged into their layers: what model.safetensors holds. Gathers one set of parameters after another.
-/// `visit` is null on ranks that only take part. Returns its first failure, after which it is not called again.
+/// `on_tensor` is null on ranks that only take part. Returns its first failure, after which it is not called again.
 using VisitSaved = std::function<void(const ParameterSpec&, const at::Tensor& value)>;
-std::optional<Error> for_each_saved_tensor(const ShardedModel& model, const Adapter* adapter, const VisitSaved& visit);
+std::optional<Error> for_each_saved_tensor(const ShardedModel& model, const Adapter* adapter,
+                                           const VisitSaved& on_tensor);
 
 /// [all ranks, collective] Writes and publishes `folder` (model.safetensors in fp32, params.json, the tokenizer's
 /// files, manifest.json), with adapters merged into their layers. Returns the size of model.safetensors on rank 0.

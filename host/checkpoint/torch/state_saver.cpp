@@ -64,8 +64,8 @@ struct StateSaver::Work {
   std::filesystem::path target;
   Manifest manifest;  ///< without slices
   std::vector<StateFlat> flats;
-  std::optional<CopyStream> stream;       ///< if flats are on a CUDA device
-  std::map<std::string, Tensor> tensors;  ///< [rank 0] copies
+  std::optional<CopyStream> stream;              ///< if flats are on a CUDA device
+  std::map<std::string, Tensor> pipeline_state;  ///< [rank 0] copies
   std::function<void(const std::filesystem::path&)> describe;
   std::promise<void> copied;
 };
@@ -103,10 +103,11 @@ void StateSaver::begin(const SaveRequest& request, SaveMode mode) {
   SavedState saved = request.state;
   for (const ShardedOptimizer::State& state : optimizer_.states())
     saved.optimizer_steps[state.group->unit()] = state.steps;
-  for (const auto& [name, tensor] : *request.tensors) {
-    saved.pipeline_tensors[name] = tensor.sizes().vec();
+  for (const auto& [name, tensor] : *request.pipeline_state) {
+    saved.pipeline_state_shapes[name] = tensor.sizes().vec();
     if (peers_.rank() == 0)
-      work.tensors[name] = tensor.detach().to(at::kCPU, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+      work.pipeline_state[name] =
+          tensor.detach().to(at::kCPU, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
   }
   work.manifest.state = to_json(saved);
   work.flats = state_flats(optimizer_);
@@ -188,10 +189,10 @@ void StateSaver::write(Work& work, SaveOutcome& outcome) {
   const int rank = peers_.rank();
   std::optional<FolderDraft> draft;
   const std::filesystem::path folder = open_draft(store, work, draft);
-  std::vector<Piece> pieces = cut_into_pieces(work.flats, work.tensors, rank);
+  std::vector<SavedSlice> saved_slices = cut_into_slices(work.flats, work.pipeline_state, rank);
   std::string report;
-  store.rethrow_on_all_ranks(failure_of([&] {
-    report = write_rank_file(folder, pieces, rank, work.manifest.state.at("optimizer_steps"), optimizer_, [&] {
+  store.throw_failure_on_any_rank(failure_of([&] {
+    report = write_rank_file(folder, saved_slices, rank, work.manifest.state.at("optimizer_steps"), optimizer_, [&] {
       if (optimizer_.is_in_file()) work.copied.set_value();
     });
     if (rank == 0 && work.describe) describe(work, folder, outcome);
@@ -235,7 +236,7 @@ void StateSaver::describe(const Work& work, const std::filesystem::path& folder,
 /// Returns the folder of this rank's writer; writers create theirs.
 std::filesystem::path StateSaver::open_draft(BackgroundStore& store, const Work& work,
                                              std::optional<FolderDraft>& draft) const {
-  store.rethrow_on_all_ranks(failure_of([&] {
+  store.throw_failure_on_any_rank(failure_of([&] {
     if (!is_writer()) return;
     draft.emplace(work.target);
     if (peers_.rank() == 0) crash_here(CrashPoint::draft_made);

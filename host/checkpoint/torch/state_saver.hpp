@@ -46,8 +46,8 @@ struct SaveRequest {
   int64_t step = 0;
   std::string config_hash;
   std::map<std::string, std::string> plugins;
-  SavedState state;  ///< equal on all ranks; the saver adds the values of optimizer and tensors
-  const std::map<std::string, at::Tensor>* tensors;  ///< the pipeline's state by name; equal on all ranks
+  SavedState state;  ///< equal on all ranks; the saver adds the values of optimizer and pipeline_state
+  const std::map<std::string, at::Tensor>* pipeline_state;  ///< by name; equal on all ranks
   /// [rank 0, on the save's thread] Writes files that describe the model into the folder; may be empty.
   std::function<void(const std::filesystem::path& folder)> describe = {};
 };

@@ -98,12 +98,12 @@ void check_complete(const SliceReader& reader, const SavedState& saved, ShardedO
 
 /// Calls visit(tensor, placed, begin, part) for each part of a logical tensor in the block
 /// (ParameterGroup::for_each_part).
-template <class Visit>
-void for_each_part(const ShardedOptimizer::State& state, const StateBlock& block, Visit visit) {
+template <class OnPart>
+void for_each_part(const ShardedOptimizer::State& state, const StateBlock& block, OnPart on_part) {
   for (const auto& [prefix, flat] : block.flats())
     state.group->for_each_part(flat, block.end,
                                [&, &prefix = prefix](const FlatParameter& placed, int64_t begin, const Tensor& part) {
-                                 visit(prefix + placed.spec.name, placed, begin, part);
+                                 on_part(prefix + placed.spec.name, placed, begin, part);
                                });
 }
 
@@ -111,26 +111,26 @@ void for_each_part(const ShardedOptimizer::State& state, const StateBlock& block
 constexpr std::array<at::ScalarType, state_dtype_names.size()> dtypes{
     at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong, at::kInt, at::kByte, at::kBool};
 
-/// Writes in two parts, so that a test can end the process between them. Pieces without values have been written.
-void write_piece(SafetensorsWriter& writer, Piece& piece, bool half_a_file) {
-  if (!piece.values.defined()) {
+/// Writes in two parts, so that a test can end the process between them. One without values has been written.
+void write_slice(SafetensorsWriter& writer, SavedSlice& saved_slice, bool half_a_file) {
+  if (!saved_slice.values.defined()) {
     if (half_a_file) crash_here(CrashPoint::half_a_file);
     return;
   }
-  const auto* bytes = static_cast<const char*>(piece.values.const_data_ptr());
-  const auto count = size_t(piece.values.nbytes());
+  const auto* bytes = static_cast<const char*>(saved_slice.values.const_data_ptr());
+  const auto count = size_t(saved_slice.values.nbytes());
   const size_t half = count / 2;
-  writer.write(piece.slice.entry, 0, bytes, half);
+  writer.write(saved_slice.slice.entry, 0, bytes, half);
   if (half_a_file) crash_here(CrashPoint::half_a_file);
-  writer.write(piece.slice.entry, int64_t(half), bytes + half, count - half);
-  piece.slice.crc32c = crc32c(bytes, count);
+  writer.write(saved_slice.slice.entry, int64_t(half), bytes + half, count - half);
+  saved_slice.slice.crc32c = crc32c(bytes, count);
 }
 
-/// Writes the pieces without values and computes their checksums. The others have been copied from memory.
-void stream_state(SafetensorsWriter& writer, std::vector<Piece>& pieces, ShardedOptimizer& optimizer) {
+/// Writes the slices without values and computes their checksums. The others have been copied from memory.
+void stream_state(SafetensorsWriter& writer, std::vector<SavedSlice>& saved_slices, ShardedOptimizer& optimizer) {
   std::map<std::string, Slice*> slices;
-  for (Piece& piece : pieces)
-    if (!piece.values.defined()) slices[piece.slice.tensor] = &piece.slice;
+  for (SavedSlice& saved_slice : saved_slices)
+    if (!saved_slice.values.defined()) slices[saved_slice.slice.tensor] = &saved_slice.slice;
   std::vector<ShardedOptimizer::State*> saved;
   for (ShardedOptimizer::State& state : optimizer.states())
     if (state.group->is_first_replica()) saved.push_back(&state);
@@ -152,7 +152,7 @@ void stream_state(SafetensorsWriter& writer, std::vector<Piece>& pieces, Sharded
 }  // namespace
 
 LoadedState load_training_state(const std::filesystem::path& folder, ShardedOptimizer& optimizer,
-                                std::map<std::string, at::Tensor>& tensors) {
+                                std::map<std::string, at::Tensor>& pipeline_state) {
   LoadedState loaded{read_manifest(folder), {}};
   const auto& [manifest, saved] = loaded;
   if (manifest.kind != ManifestKind::resume)
@@ -172,11 +172,11 @@ LoadedState load_training_state(const std::filesystem::path& folder, ShardedOpti
                               const Tensor& part) { reader.read(tensor, placed.piece, begin, part); };
         for_each_part(state, block, read);
       });
-  for (const auto& [name, shape] : saved.pipeline_tensors) {
+  for (const auto& [name, shape] : saved.pipeline_state_shapes) {
     Tensor tensor = at::empty(shape, reader.dtype(pipeline_prefix + name));
     const ParameterPiece whole({tensor.numel()}, ParameterCut::none, 0, 1);
     reader.read(pipeline_prefix + name, whole, 0, tensor.view({-1}));
-    tensors[name] = tensor;
+    pipeline_state[name] = tensor;
   }
   return loaded;
 }
@@ -205,15 +205,16 @@ std::vector<StateFlat> state_flats(ShardedOptimizer& optimizer) {
   return flats;
 }
 
-std::vector<Piece> cut_into_pieces(const std::vector<StateFlat>& flats, const std::map<std::string, Tensor>& tensors,
-                                   int rank) {
-  std::vector<Piece> pieces;
+std::vector<SavedSlice> cut_into_slices(const std::vector<StateFlat>& flats,
+                                        const std::map<std::string, Tensor>& pipeline_state, int rank) {
+  std::vector<SavedSlice> saved_slices;
   const std::string file = rank_file_name(rank);
   const auto add = [&](const std::string& tensor, const FlatParameter& placed, int64_t begin, int64_t count,
                        const Tensor& values) {
     const ParameterPiece& piece = placed.piece;
     const int64_t first = piece.first_element() + begin;
-    pieces.push_back({{tensor, placed.spec.shape, first, first + count, file, tensor, 0, piece.columns()}, values});
+    saved_slices.push_back(
+        {{tensor, placed.spec.shape, first, first + count, file, tensor, 0, piece.columns()}, values});
   };
   for (const StateFlat& flat : flats) {
     const Tensor& values = flat.values;
@@ -225,28 +226,29 @@ std::vector<Piece> cut_into_pieces(const std::vector<StateFlat>& flats, const st
                                });
   }
   if (rank == 0)
-    for (const auto& [name, tensor] : tensors)
-      pieces.push_back({{pipeline_prefix + name, tensor.sizes().vec(), 0, tensor.numel(), file, pipeline_prefix + name},
-                        tensor.flatten().contiguous()});
-  return pieces;
+    for (const auto& [name, tensor] : pipeline_state)
+      saved_slices.push_back(
+          {{pipeline_prefix + name, tensor.sizes().vec(), 0, tensor.numel(), file, pipeline_prefix + name},
+           tensor.flatten().contiguous()});
+  return saved_slices;
 }
 
-std::string write_rank_file(const std::filesystem::path& folder, std::vector<Piece>& pieces, int rank,
+std::string write_rank_file(const std::filesystem::path& folder, std::vector<SavedSlice>& saved_slices, int rank,
                             const Json& optimizer_steps, ShardedOptimizer& optimizer,
                             const std::function<void()>& state_was_read) {
   const std::filesystem::path path = folder / rank_file_name(rank);
   std::vector<TensorEntry> entries;
-  for (const Piece& piece : pieces)
-    entries.push_back({piece.slice.entry,
-                       state_dtype_name(piece.values.defined() ? piece.values.scalar_type() : at::kFloat),
-                       {piece.slice.end - piece.slice.begin}});
+  for (const SavedSlice& saved : saved_slices)
+    entries.push_back({saved.slice.entry,
+                       state_dtype_name(saved.values.defined() ? saved.values.scalar_type() : at::kFloat),
+                       {saved.slice.end - saved.slice.begin}});
   SafetensorsWriter writer(path, std::move(entries), {});
-  if (optimizer.is_in_file()) stream_state(writer, pieces, optimizer);
+  if (optimizer.is_in_file()) stream_state(writer, saved_slices, optimizer);
   state_was_read();
   std::vector<Slice> slices;
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    write_piece(writer, pieces[i], i == pieces.size() / 2);
-    slices.push_back(pieces[i].slice);
+  for (size_t i = 0; i < saved_slices.size(); ++i) {
+    write_slice(writer, saved_slices[i], i == saved_slices.size() / 2);
+    slices.push_back(saved_slices[i].slice);
   }
   crash_here(CrashPoint::file_written);
   writer.finish();

@@ -23,11 +23,11 @@ struct LoadedState {
   SavedState state;
 };
 
-/// [all ranks] Fills parameters, moments and `tensors` from a folder with verified checksums. Error(data), before
-/// anything is changed, if a tensor or the step count of a group is missing, or a slice has an unexpected shape, dtype
-/// or range.
+/// [all ranks] Fills parameters, moments and `pipeline_state` from a folder with verified checksums. Error(data),
+/// before anything is changed, if a tensor or the step count of a group is missing, or a slice has an unexpected shape,
+/// dtype or range.
 LoadedState load_training_state(const std::filesystem::path& folder, ShardedOptimizer& optimizer,
-                                std::map<std::string, at::Tensor>& tensors);
+                                std::map<std::string, at::Tensor>& pipeline_state);
 
 /// The safetensors name of a dtype; Error(storage) if tensors of this dtype cannot be saved. Plugin state keeps its
 /// dtype: counts and running sums may need more than fp32 to resume exactly.
@@ -45,19 +45,20 @@ struct StateFlat {
 /// Views of everything that this rank writes, in file order.
 std::vector<StateFlat> state_flats(ShardedOptimizer& optimizer);
 
-struct Piece {
+struct SavedSlice {
   Slice slice;
   at::Tensor values;  ///< contiguous, on the CPU; fp32, or of the plugin's state; undefined: in the optimizer's file
 };
 
-/// Cuts `flats` into pieces, on rank 0 followed by `tensors` (by name); all on the CPU. Checksums are not set yet.
-std::vector<Piece> cut_into_pieces(const std::vector<StateFlat>& flats,
-                                   const std::map<std::string, at::Tensor>& tensors, int rank);
+/// Cuts `flats` into slices, on rank 0 followed by `pipeline_state` (by name); all on the CPU. Checksums are not set
+/// yet.
+std::vector<SavedSlice> cut_into_slices(const std::vector<StateFlat>& flats,
+                                        const std::map<std::string, at::Tensor>& pipeline_state, int rank);
 
 /// Writes this rank's file durably and computes the checksums. What `optimizer` has in a file is streamed from there,
 /// block by block, before all else; then `state_was_read` is called. Returns a report for rank 0: the slices, the
 /// file's size, the checksum of its other bytes, and `optimizer_steps` (of SavedState) of the units on this rank.
-std::string write_rank_file(const std::filesystem::path& folder, std::vector<Piece>& pieces, int rank,
+std::string write_rank_file(const std::filesystem::path& folder, std::vector<SavedSlice>& saved_slices, int rank,
                             const Json& optimizer_steps, ShardedOptimizer& optimizer,
                             const std::function<void()>& state_was_read);
 /// Adds a report to the manifest. `host`: the host that keeps the file; empty if it is in the manifest's folder.

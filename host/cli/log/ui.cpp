@@ -29,7 +29,7 @@ constexpr int default_port = 8317;
 class PrivatePage {
  public:
   explicit PrivatePage(const std::string& address) : file_(folder_.path() / "open.html") {
-    const Descriptor file(open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    const FileDescriptor file(open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     const std::string page =
         "<!doctype html><meta charset=\"utf-8\"><title>wmtp-host</title><meta http-equiv=\"refresh\" "
         "content=\"0; url=" +

@@ -24,10 +24,10 @@ class BackgroundStore {
   std::string broadcast(const std::string& rank0_text);
   /// Returns every rank's text, by rank, on rank 0; empty on the others. Rank 0 removes them from the store.
   std::vector<std::string> gather(const std::string& mine);
-  /// Returns on every rank the failure of the lowest rank that has one, as Peers::rethrow_on_all_ranks does. That of
-  /// rank 0 may be the loss of another rank.
+  /// Returns on every rank the failure of the lowest rank that has one, as Peers::rethrow_on_all_ranks throws it. That
+  /// of rank 0 may be the loss of another rank.
   std::optional<Error> failure_on_any_rank(const std::optional<Error>& mine);
-  void rethrow_on_all_ranks(const std::optional<Error>& mine) {
+  void throw_failure_on_any_rank(const std::optional<Error>& mine) {
     if (const auto failure = failure_on_any_rank(mine)) throw *failure;
   }
 

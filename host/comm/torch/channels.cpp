@@ -113,8 +113,8 @@ Channels::Channels(Peers& peers, const MakeBackend& control, const MakeBackend& 
       timeout_(timeout),
       world_{{peers.rank(), peers.size()}},
       ranks_(peers.rank(), peers.size(), 1, 1) {
-  world_.gather = connect("gather", device, world_);
-  world_.reduce = connect("reduce", device, world_);
+  world_.gather_channel = connect("gather", device, world_);
+  world_.reduce_channel = connect("reduce", device, world_);
   control_ = connect("control", control, world_);
   share_sequences(1);
   peers.on_broken([this] {
@@ -134,15 +134,15 @@ Channels::Channels(Channels& all, int sections)
       world_{{rank(), size()}},
       ranks_(rank(), size(), 1, 1) {
   const std::string of_section = " in the section of " + name_of(world_);
-  world_.gather = connect("gather" + of_section, make_, world_);
-  world_.reduce = connect("reduce" + of_section, make_, world_);
+  world_.gather_channel = connect("gather" + of_section, make_, world_);
+  world_.reduce_channel = connect("reduce" + of_section, make_, world_);
   control_ = connect("control" + of_section, make_control_, world_);
   const auto border = [&](const RankAxis& line) -> RankGroup {
     return {line, connect("border of " + name_of(line), make_, line), nullptr};
   };
   // From the first border to the last: a rank in the middle meets its neighbours in this order, too.
-  if (section_index() > 0) before_ = border({0, 2, size_});
-  if (section_index() < sections - 1) after_ = border({1, 2, size_});
+  if (section_index() > 0) previous_section_ = border({0, 2, size_});
+  if (section_index() < sections - 1) next_section_ = border({1, 2, size_});
   const RankAxis counterparts{all.rank() / size_, sections, size_};
   counterparts_ = {counterparts, connect("counterparts of " + name_of(counterparts), make_control_, counterparts),
                    nullptr};
@@ -159,7 +159,8 @@ void Channels::form_sections(int sections) {
 }
 
 RankGroup Channels::twins() {
-  TORCH_CHECK(sections_ > 1 && (before_.size == 1 || after_.size == 1), "a section in the middle has no twin");
+  TORCH_CHECK(sections_ > 1 && (previous_section_.size == 1 || next_section_.size == 1),
+              "a section in the middle has no twin");
   const RankAxis line{section_index() == 0 ? 1 : 0, 2, size_ * (sections_ - 1)};
   return {line, connect("twins of " + name_of(line), make_, line), nullptr};
 }
@@ -199,7 +200,7 @@ const Mesh& Channels::mesh(int shard_group_size, bool is_cut) {
   TORCH_CHECK(shard_group_size > 0 && size() % shard_group_size == 0, "shard groups of ", shard_group_size, " of ",
               size(), " ranks");
   const auto group = [&](const RankAxis& line, const std::string& name, bool gathers) -> RankGroup {
-    if (line.size == size()) return {line, gathers ? world_.gather : nullptr, world_.reduce};
+    if (line.size == size()) return {line, gathers ? world_.gather_channel : nullptr, world_.reduce_channel};
     if (line.size == 1) return {line};
     const std::string of_group = name + " group of " + name_of(line);
     return {line, gathers ? connect("gather in " + of_group, make_, line) : nullptr,
@@ -210,10 +211,10 @@ const Mesh& Channels::mesh(int shard_group_size, bool is_cut) {
   return mesh;
 }
 
-void Channels::share_sequences(int sequence, int tensor) {
-  const int ranks = sequence * tensor;
+void Channels::share_sequences(int sequence_ranks, int tensor_ranks) {
+  const int ranks = sequence_ranks * tensor_ranks;
   TORCH_CHECK(ranks > 0 && size() % ranks == 0, "sequence groups of ", ranks, " of ", size(), " ranks");
-  ranks_ = RankMesh(rank(), size(), sequence, tensor);
+  ranks_ = RankMesh(rank(), size(), sequence_ranks, tensor_ranks);
   const auto group = [&](const RankAxis& line) -> RankGroup {
     return {line, line.size > 1 ? connect("sequence group of " + name_of(line), make_, line) : nullptr, nullptr};
   };
@@ -232,13 +233,13 @@ at::Tensor Channels::all_gather(const at::Tensor& values, const std::string& wha
   std::vector<int64_t> shape = values.sizes().vec();
   shape.insert(shape.begin(), size());
   at::Tensor every = at::empty(shape, values.options());
-  Channel* channel = on_cpu(values) ? control_ : world_.gather;
+  Channel* channel = on_cpu(values) ? control_ : world_.gather_channel;
   channel->all_gather(every.view({-1}), values.contiguous().view({-1}), what).wait();
   return every;
 }
 
 at::Tensor Channels::gather_over_data_ranks(const at::Tensor& values, const std::string& what) {
-  if (data_size() == 1) return values.unsqueeze(0);
+  if (data_ranks() == 1) return values.unsqueeze(0);
   return all_gather(values, what).slice(0, 0, size(), same_sequences_group_.size);
 }
 

@@ -79,8 +79,8 @@ class Channel {
 
 /// A line of ranks and the channels between them.
 struct RankGroup : RankAxis {
-  Channel* gather = nullptr;  ///< null in replicate groups, whose ranks hold the same shard
-  Channel* reduce = nullptr;  ///< null in groups that read the same sequences
+  Channel* gather_channel = nullptr;  ///< null in replicate groups, whose ranks hold the same shard
+  Channel* reduce_channel = nullptr;  ///< null in groups that read the same sequences
 };
 struct Mesh {
   RankGroup shard, replicate;
@@ -110,13 +110,13 @@ class Channels {
   int sections() const { return sections_; }
   /// 0 for the ranks with the first part of the model.
   int section_index() const { return sections_ - 1 - first_ / size_; }
-  /// This rank and its counterpart in the section before, and after; this rank alone where there is none.
-  const RankGroup& before() const { return before_; }
-  const RankGroup& after() const { return after_; }
+  /// This rank and its counterpart in the previous section, and in the next; this rank alone where there is none.
+  const RankGroup& previous_section() const { return previous_section_; }
+  const RankGroup& next_section() const { return next_section_; }
   /// This rank and its counterpart at the other end of the model: in the last section, first, and in the first section.
   /// Each call connects them anew. [these two sections, collective]
   RankGroup twins();
-  /// The ranks at this position of every section, the last section's first; `gather` is on the CPU.
+  /// The ranks at this position of every section, the last section's first; `gather_channel` is on the CPU.
   const RankGroup& counterparts() const { return counterparts_; }
 
   Peers& peers() { return *peers_; }
@@ -127,24 +127,24 @@ class Channels {
   /// Shard groups of `shard_group_size` ranks, which must divide size(), for whole parameters or for pieces of cut
   /// ones. The first call with these arguments connects them. [all ranks, collective]
   const Mesh& mesh(int shard_group_size, bool is_cut = false);
-  /// Makes groups of `sequence * tensor` consecutive ranks, which must divide size(), read the same sequences; 1 at the
-  /// start. The first call with these numbers connects them. [all ranks, collective]
-  void share_sequences(int sequence, int tensor = 1);
-  /// The ranks that read the same sequences: all `sequence * tensor`.
+  /// Makes groups of `sequence_ranks * tensor_ranks` consecutive ranks, which must divide size(), read the same
+  /// sequences; 1 at the start. The first call with these numbers connects them. [all ranks, collective]
+  void share_sequences(int sequence_ranks, int tensor_ranks = 1);
+  /// The ranks that read the same sequences: all `sequence_ranks * tensor_ranks`.
   const RankGroup& same_sequences_group() const { return same_sequences_group_; }
-  /// Of these, the `sequence` ranks with the same features of a block, which exchange heads for positions in attention.
+  /// Of these, the `sequence_ranks` with the same features of a block, which exchange heads for positions in attention.
   const RankGroup& attention_group() const { return attention_group_; }
-  /// Of these, the `tensor` ranks with the same positions, which divide a block's features.
+  /// Of these, the `tensor_ranks` with the same positions, which divide a block's features.
   const RankGroup& tensor_group() const { return tensor_group_; }
   /// The number of this rank's group of the same sequences, and how many there are.
   int data_rank() const { return rank() / same_sequences_group_.size; }
-  int data_size() const { return size() / same_sequences_group_.size; }
+  int data_ranks() const { return size() / same_sequences_group_.size; }
 
   /// Sum over ranks, bitwise identical on all of them. `values`: fp64, on the CPU or the run's device.
   at::Tensor sum(const at::Tensor& values, const std::string& what);
   /// [W, ...]: every rank's values, on the device of `values`. Does not block the host on a device.
   at::Tensor all_gather(const at::Tensor& values, const std::string& what);
-  /// [data_size(), ...]: the values of the first rank of each group that reads the same sequences, of values that are
+  /// [data_ranks(), ...]: the values of the first rank of each group that reads the same sequences, of values that are
   /// equal within a group.
   at::Tensor gather_over_data_ranks(const at::Tensor& values, const std::string& what);
 
@@ -170,7 +170,7 @@ class Channels {
   RankMesh ranks_;
   std::map<std::pair<int, int>, Mesh> meshes_;  ///< by the sizes of shard groups and of tensor groups
   RankGroup same_sequences_group_, attention_group_, tensor_group_;
-  RankGroup before_, after_, counterparts_;
+  RankGroup previous_section_, next_section_, counterparts_;
   std::map<int, std::unique_ptr<Channels>> sections_by_number_;
   Channels* section_ = nullptr;  ///< null: one section
 };

@@ -141,7 +141,7 @@ void write_arithmetic(const ArithmeticConfig& config, const std::filesystem::pat
   JsonlWriter out(jsonl);
   Problems problems(config);
   WorkProgress progress("generating problems", config.problems);
-  for (int64_t index = 0; index < config.problems; ++index, progress.done(1)) {
+  for (int64_t index = 0; index < config.problems; ++index, progress.advance(1)) {
     Draws draws(config.seed, index);
     const Operand expression = problems.problem(index, draws);
     OrderedJson record{{"instruction", to_text(*expression)},

@@ -28,7 +28,7 @@ class LineReader {
              RecordMistakes& mistakes)
       : file_(file), number_(number), line_(line), needs_(needs), mistakes_(mistakes) {}
 
-  void read(const std::string& format, const std::function<void(const Record&)>& take) {
+  void read(const std::string& format, const std::function<void(const Record&)>& on_record) {
     const auto parsed = parse_object(line_, [](const std::string&) { return true; });
     if (const auto* mistake = std::get_if<LineMistake>(&parsed)) return add(*mistake);
     fill(std::get<Json>(parsed), format);
@@ -39,7 +39,7 @@ class LineReader {
     try {
       const OrderedJson ordered = ordered_object(line_);
       RecordFields(format, ordered, refuse, needs_.weights).read(record_, [&] {
-        if (good_) take(record_);
+        if (good_) on_record(record_);
       });
     } catch (const LineMistake& mistake) {
       add(mistake);
@@ -124,17 +124,17 @@ void RecordMistakes::raise() const {
 }
 
 void for_each_record(const fs::path& file, const RecordNeeds& needs, RecordMistakes& mistakes,
-                     const std::function<void(const Record&)>& take, WorkProgress* progress) {
+                     const std::function<void(const Record&)>& on_record, WorkProgress* progress) {
   check_file_kind(file, FileUse::json_lines);
   const std::string format = needs.format.empty() ? recognised_format(file) : needs.format;
   for_each_line(file, max_line_bytes, [&](int64_t number, std::string_view line, size_t bytes) {
-    if (progress) progress->done(int64_t(bytes) + 1);
+    if (progress) progress->advance(int64_t(bytes) + 1);
     if (bytes > max_line_bytes) {
       mistakes.add(file, number,
                    " a line of " + human_bytes(int64_t(bytes)) + ", wanted at most " +
                        human_bytes(int64_t(max_line_bytes)) + ": one record on each line, each ended by a newline");
     } else if (!is_blank(line)) {
-      LineReader(file, number, line, needs, mistakes).read(format, take);
+      LineReader(file, number, line, needs, mistakes).read(format, on_record);
     }
     return !mistakes.full();
   });

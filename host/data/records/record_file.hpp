@@ -72,11 +72,11 @@ class RecordMistakes {
   std::vector<std::string> mistakes_;
 };
 
-/// Calls `take` for each record in file order; a line with a mistake is added to `mistakes` and skipped, and so is a
-/// LineMistake that `take` throws. Stops when `mistakes` is full. `progress`, if not null, counts bytes. Error(data) if
-/// the file cannot be read, or has no known format.
+/// Calls `on_record` for each record in file order; a line with a mistake is added to `mistakes` and skipped, and so is
+/// a LineMistake that `on_record` throws. Stops when `mistakes` is full. `progress`, if not null, counts bytes.
+/// Error(data) if the file cannot be read, or has no known format.
 void for_each_record(const std::filesystem::path& file, const RecordNeeds& needs, RecordMistakes& mistakes,
-                     const std::function<void(const Record&)>& take, WorkProgress* progress = nullptr);
+                     const std::function<void(const Record&)>& on_record, WorkProgress* progress = nullptr);
 
 /// The text before the answer. "alpaca": the templates of Stanford Alpaca (github.com/tatsu-lab/stanford_alpaca,
 /// train.py), with or without an input. "plain": instruction and input, each followed by a newline if not empty.

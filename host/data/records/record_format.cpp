@@ -107,10 +107,10 @@ std::string recognised_format(const fs::path& file) {
                                     ", wanted those of one format: " + wanted_fields() + "; " + conversion);
 }
 
-void RecordFields::read(Record& record, const std::function<void()>& take_record) {
-  const std::function<void()> take = [&] {
+void RecordFields::read(Record& record, const std::function<void()>& on_record) {
+  const std::function<void()> finish_record = [&] {
     take_weights(record);
-    take_record();
+    on_record();
   };
   read_weight(record);
   for (const char* name :
@@ -118,7 +118,7 @@ void RecordFields::read(Record& record, const std::function<void()>& take_record
     refuse_unread(name);
   if (format_ == "instructions" || format_ == "completions") refuse_unread("context");
   if (format_ != "conversations") refuse_unread("system");
-  if (format_ == "preferences") return read_preference(record, take);
+  if (format_ == "preferences") return read_preference(record, finish_record);
   if (format_ == "instructions") {
     refuse_unread("tools");
     record.instruction = text("instruction", true);
@@ -129,7 +129,7 @@ void RecordFields::read(Record& record, const std::function<void()>& take_record
   } else {
     read_chat(record, format_);
   }
-  if (good_) take();
+  if (good_) finish_record();
 }
 
 const OrderedJson* RecordFields::field(const std::string& name) const { return find_field(line_, name); }
@@ -341,7 +341,7 @@ OrderedJson RecordFields::preferred(const std::string& name) {
   return list;
 }
 
-void RecordFields::read_preference(Record& record, const std::function<void()>& take) {
+void RecordFields::read_preference(Record& record, const std::function<void()>& on_record) {
   const OrderedJson *chosen = field("chosen"), *rejected = field("rejected");
   const bool is_text = (chosen && chosen->is_string()) || (rejected && rejected->is_string());
   if (is_text) {
@@ -368,7 +368,7 @@ void RecordFields::read_preference(Record& record, const std::function<void()>& 
       record.output = (is_right ? chosen : rejected)->get<std::string>();
     else
       record.messages = lists[is_right ? 0 : 1];
-    if (is_text || has_answer(record, is_right ? "chosen" : "rejected")) take();
+    if (is_text || has_answer(record, is_right ? "chosen" : "rejected")) on_record();
   }
 }
 

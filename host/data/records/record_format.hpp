@@ -31,8 +31,9 @@ const std::vector<std::string>& record_formats();
 /// several do, with the fields found.
 std::string recognised_format(const std::filesystem::path& file);
 
-/// Fills the texts of `record` from the fields of its line and calls take() for each answer: one, or the right and the
-/// wrong one of a preference. refuse(field, value or null, wanted) is called for each mistake, and take() then not.
+/// Fills the texts of `record` from the fields of its line and calls on_record() for each answer: one, or the right and
+/// the wrong one of a preference. refuse(field, value or null, wanted) is called for each mistake, and on_record() then
+/// not.
 class RecordFields {
  public:
   using Refuse = std::function<void(const std::string& field, const OrderedJson* found, const std::string& wanted)>;
@@ -40,7 +41,7 @@ class RecordFields {
   /// `weights`: whether weights are read (record_weights.hpp).
   RecordFields(const std::string& format, const OrderedJson& line, const Refuse& refuse, bool weights = false)
       : format_(format), line_(line), refuse_(refuse), reads_weights_(weights) {}
-  void read(Record& record, const std::function<void()>& take);
+  void read(Record& record, const std::function<void()>& on_record);
   /// Fills the messages and tools of a chat to be answered; false for a mistake. `answer`, if not null, gets the last
   /// message, which then is the answer and no part of the prompt. [format "messages"]
   bool read_prompt(Prompt& prompt, std::string* answer = nullptr);
@@ -56,7 +57,7 @@ class RecordFields {
   void read_tools(Prompt& prompt);
   void read_chat(Record& record, const std::string& name);
   void read_completion(Record& record);
-  void read_preference(Record& record, const std::function<void()>& take);
+  void read_preference(Record& record, const std::function<void()>& on_record);
   OrderedJson preferred(const std::string& name);
   bool has_answer(const Record& record, const std::string& name);
   void read_weight(Record& record);

@@ -43,9 +43,9 @@ bool LineStream::next() {
 }
 
 void for_each_line(const std::filesystem::path& file, size_t longest,
-                   const std::function<bool(int64_t, std::string_view, size_t)>& take) {
+                   const std::function<bool(int64_t, std::string_view, size_t)>& on_line) {
   for (LineStream lines(file, longest); lines.next();)
-    if (!take(lines.number(), lines.line(), lines.bytes())) return;
+    if (!on_line(lines.number(), lines.line(), lines.bytes())) return;
 }
 
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }

@@ -37,9 +37,9 @@ class LineStream {
   int64_t number_ = 0;
 };
 
-/// Calls take(number, line, bytes) for each line until it returns false.
+/// Calls on_line(number, line, bytes) for each line until it returns false.
 void for_each_line(const std::filesystem::path& file, size_t longest,
-                   const std::function<bool(int64_t number, std::string_view line, size_t bytes)>& take);
+                   const std::function<bool(int64_t number, std::string_view line, size_t bytes)>& on_line);
 
 bool is_blank(std::string_view line);
 

@@ -50,27 +50,27 @@ void JsonlMistakes::raise() const {
 }
 
 void for_each_json_line(const fs::path& file, const std::vector<std::string>& wanted, JsonlMistakes& mistakes,
-                        const std::function<void(int64_t, const Json&)>& take) {
+                        const std::function<void(int64_t, const Json&)>& on_line) {
   for_each_json_text(file, wanted, mistakes,
-                     [&](int64_t line, const Json& object, std::string_view) { take(line, object); });
+                     [&](int64_t line, const Json& object, std::string_view) { on_line(line, object); });
 }
 
 void for_each_json_text(const fs::path& file, const std::vector<std::string>& wanted, JsonlMistakes& mistakes,
-                        const std::function<void(int64_t, const Json&, std::string_view)>& take) {
+                        const std::function<void(int64_t, const Json&, std::string_view)>& on_line) {
   check_file_kind(file, FileUse::json_lines);
   const auto wants = [&](const std::string& field) {
     return std::find(wanted.begin(), wanted.end(), field) != wanted.end();
   };
   WorkProgress progress("reading " + file.filename().string(), int64_t(fs::file_size(file)), WorkProgress::Unit::bytes);
   for_each_line(file, max_jsonl_line_bytes, [&](int64_t number, std::string_view line, size_t bytes) {
-    progress.done(int64_t(bytes) + 1);
+    progress.advance(int64_t(bytes) + 1);
     if (bytes > max_jsonl_line_bytes) mistakes.add_long_line(number, bytes);
     if (is_blank(line)) return true;  // also a line that is too long
     const auto parsed = parse_object(line, wants);
     if (const auto* mistake = std::get_if<LineMistake>(&parsed))
       mistakes.add(number, *mistake);
     else
-      take(number, std::get<Json>(parsed), line);
+      on_line(number, std::get<Json>(parsed), line);
     return true;
   });
 }

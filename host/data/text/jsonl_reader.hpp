@@ -35,14 +35,14 @@ class JsonlMistakes {
   std::vector<std::string> mistakes_;
 };
 
-/// Calls take(line, object) for each line that is not blank, with only the `wanted` fields of the object. Lines with
+/// Calls on_line(line, object) for each line that is not blank, with only the `wanted` fields of the object. Lines with
 /// mistakes are added to `mistakes` and skipped. Error(data) if `file` is not a regular file, has another format
 /// (io/file_kind.hpp), or cannot be read. Shows progress.
 void for_each_json_line(const std::filesystem::path& file, const std::vector<std::string>& wanted,
-                        JsonlMistakes& mistakes, const std::function<void(int64_t line, const Json& object)>& take);
+                        JsonlMistakes& mistakes, const std::function<void(int64_t line, const Json& object)>& on_line);
 /// The same with the text of each line.
 void for_each_json_text(const std::filesystem::path& file, const std::vector<std::string>& wanted,
                         JsonlMistakes& mistakes,
-                        const std::function<void(int64_t line, const Json& object, std::string_view text)>& take);
+                        const std::function<void(int64_t line, const Json& object, std::string_view text)>& on_line);
 
 }  // namespace wmtp

@@ -69,9 +69,9 @@ void convert_tables(const TableConversion& conversion) {
   const PythonProgram program{"tables.py", "converts tables", "pyarrow"};
   ChildRequest request = program.request(arguments_of(conversion));
   FileDraft draft(conversion.jsonl);
-  const Descriptor jsonl(open(draft.path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  const FileDescriptor jsonl(open(draft.path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (jsonl.get() < 0) throw storage_error("create", draft.path(), errno);
-  const Descriptor none(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const FileDescriptor none(open("/dev/null", O_RDONLY | O_CLOEXEC));
   Pipe messages = Pipe::open(), parts = Pipe::open();
   request.descriptors = {none.get(), jsonl.get(), messages.write_end.get(), parts.write_end.get()};
   WorkProgress progress("converting " + counted(int64_t(conversion.inputs.size()), "input"));

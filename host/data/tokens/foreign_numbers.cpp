@@ -30,7 +30,7 @@ constexpr uint16_t small_sample = 1024;
 constexpr size_t fewest_negative = 32;  // different ones
 
 template <class T>
-std::vector<T> numbers_in(std::string_view bytes) {
+std::vector<T> numbers_from(std::string_view bytes) {
   std::vector<T> numbers(bytes.size() / sizeof(T));
   if (!numbers.empty()) std::memcpy(numbers.data(), bytes.data(), numbers.size() * sizeof(T));
   return numbers;
@@ -123,7 +123,7 @@ std::string floats(const std::string& format, const std::string& why) {
 template <class T>
 std::string whole_floats_of(std::string_view bytes, const FloatFormat& format) {
   const std::string why = "each is a whole number in that format, and read as an id it would be another";
-  const std::vector<T> numbers = numbers_in<T>(bytes);
+  const std::vector<T> numbers = numbers_from<T>(bytes);
   if (are_whole(numbers, format)) return floats(format.name, why);
   return are_whole(swapped(numbers), format) ? floats("big-endian " + std::string(format.name), why) : "";
 }
@@ -132,7 +132,7 @@ constexpr std::string_view in_little_endian_order = "save them in little-endian 
 
 template <class T>
 std::string swapped_ids_of(std::string_view bytes, const std::string& type, int64_t vocab_size) {
-  const std::vector<T> ids = numbers_in<T>(bytes), others = swapped(ids);
+  const std::vector<T> ids = numbers_from<T>(bytes), others = swapped(ids);
   const auto is_beyond = [&](T id) { return int64_t(id) >= vocab_size; };
   const auto beyond = std::ranges::count_if(ids, is_beyond);
   if (ids.size() < fewest_numbers || beyond == 0 || std::ranges::any_of(others, is_beyond)) return "";
@@ -241,7 +241,7 @@ std::string swapped_ids(std::string_view bytes, const std::string& type, int64_t
 }
 
 std::string likely_foreign_numbers(std::string_view bytes) {
-  const std::vector<uint16_t> numbers = numbers_in<uint16_t>(bytes);
+  const std::vector<uint16_t> numbers = numbers_from<uint16_t>(bytes);
   const std::string if_wrong = "; if they are ids of uint16 as they stand, set data.dtype = \"uint16\"";
   const auto are_wide = [&](size_t words, const FloatFormat& format) {
     return are_fractions(each(numbers, words - 1, words), format, are_spread(each(numbers, 0, words)));

@@ -8,17 +8,17 @@ namespace wmtp {
 
 using at::Tensor;
 
-BatchRows::BatchRows(const std::vector<int64_t>& positions, int64_t rank, int64_t world, int64_t S,
+BatchRows::BatchRows(const std::vector<int64_t>& sequences, int64_t rank, int64_t world, int64_t S,
                      const BatchRequest& request, bool separate)
     : request_(request) {
-  const int64_t B = int64_t(positions.size()) / world;
-  micro_.positions.assign(positions.begin() + rank * B, positions.begin() + (rank + 1) * B);
+  const int64_t B = int64_t(sequences.size()) / world;
+  micro_.sequences.assign(sequences.begin() + rank * B, sequences.begin() + (rank + 1) * B);
   micro_.windows.assign(size_t(B), -1);
   micro_.bins.assign(size_t(B), -1);
   micro_.offsets = request.offsets;
   micro_.counts.assign(size_t(request.heads), 0);
   const Tensor unknown = at::full({B}, -1, at::kLong);
-  micro_.batch = {at::zeros({B, S}, at::kLong), at::zeros({B, S}, at::kByte), at::tensor(micro_.positions), unknown,
+  micro_.batch = {at::zeros({B, S}, at::kLong), at::zeros({B, S}, at::kByte), at::tensor(micro_.sequences), unknown,
                   unknown.clone()};
   for (const Signal signal : request.signals)
     if (signal != Signal::data_bytes) micro_.signals[to_text(signal)] = at::zeros({B, S}, at::kFloat);
@@ -45,8 +45,8 @@ void BatchRows::add_document(int64_t row, int64_t begin, int64_t length) {
     std::fill_n(begins.mutable_data_ptr<int32_t>() + row * begins.size(1) + begin, length, int32_t(begin));
   const uint8_t *const first = kinds(row) + begin, *const last = first + length;
   micro_.tokens += length;
-  micro_.answers += std::count(first, last, answer_kind);
-  micro_.keys += length * (request_.window > 0 ? std::min(length, request_.window) : length);
+  micro_.answer_tokens += std::count(first, last, answer_kind);
+  micro_.attended_keys += length * (request_.window > 0 ? std::min(length, request_.window) : length);
   for (int64_t k = 1; k <= request_.heads && micro_.offset(k) <= length; ++k) {
     const int64_t offset = micro_.offset(k);
     micro_.counts[size_t(k - 1)] += request_.prompts ? length - offset : std::count(first + offset, last, answer_kind);

@@ -10,9 +10,9 @@ namespace wmtp {
 
 class BatchRows {
  public:
-  /// A rank's rows of `positions` (as BatchSource::fetch), of S tokens each. `separate`: whether a row may have several
+  /// A rank's rows of `sequences` (as BatchSource::fetch), of S tokens each. `separate`: whether a row may have several
   /// documents.
-  BatchRows(const std::vector<int64_t>& positions, int64_t rank, int64_t world, int64_t S, const BatchRequest& request,
+  BatchRows(const std::vector<int64_t>& sequences, int64_t rank, int64_t world, int64_t S, const BatchRequest& request,
             bool separate);
 
   MicroBatch& micro() { return micro_; }

@@ -23,12 +23,12 @@ class WindowBatches final : public BatchSource {
 
   int64_t count() const override { return windows_.count(); }
 
-  MicroBatch fetch(const std::vector<int64_t>& positions, int64_t rank, int64_t world) const override {
-    BatchRows rows(positions, rank, world, sequence_length_, request_, end_of_text_.has_value());
+  MicroBatch fetch(const std::vector<int64_t>& sequences, int64_t rank, int64_t world) const override {
+    BatchRows rows(sequences, rank, world, sequence_length_, request_, end_of_text_.has_value());
     for (int64_t b = 0; b < rows.count(); ++b) {
-      const int64_t position = rows.micro().positions[size_t(b)];
-      if (position < 0) continue;
-      const int64_t window = rows.micro().windows[size_t(b)] = order_.window(position);
+      const int64_t sequence = rows.micro().sequences[size_t(b)];
+      if (sequence < 0) continue;
+      const int64_t window = rows.micro().windows[size_t(b)] = order_.window(sequence);
       windows_.read(window, rows.ids(b));
       add_documents(rows, b);
     }
@@ -74,17 +74,17 @@ Batch batch_in(const Tensor& all, int64_t B, int64_t S) {
 }  // namespace
 
 MicroBatch BatchSource::training(int64_t first, int64_t rank, int64_t world) const {
-  std::vector<int64_t> positions;
+  std::vector<int64_t> sequences;
   for (int64_t r = 0; r < world; ++r)
-    for (int64_t b = 0; b < batch_size_; ++b) positions.push_back(sequence_position(first, r, batch_size_, b));
-  return fetch(positions, rank, world);
+    for (int64_t b = 0; b < batch_size_; ++b) sequences.push_back(sequence_position(first, r, batch_size_, b));
+  return fetch(sequences, rank, world);
 }
 
 MicroBatch BatchSource::held_out(int64_t first, int64_t end, int64_t rank, int64_t world) const {
-  std::vector<int64_t> positions;
-  for (int64_t position = first; position < first + batch_size_ * world; ++position)
-    positions.push_back(position < end ? position : -1);
-  return fetch(positions, rank, world);
+  std::vector<int64_t> sequences;
+  for (int64_t sequence = first; sequence < first + batch_size_ * world; ++sequence)
+    sequences.push_back(sequence < end ? sequence : -1);
+  return fetch(sequences, rank, world);
 }
 
 std::unique_ptr<BatchSource> window_batches(const TokenWindows& windows, WindowOrder order, int64_t batch_size,

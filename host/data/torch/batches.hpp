@@ -30,10 +30,10 @@ struct MicroBatch {
   std::vector<int64_t> offsets;    ///< ModelConfig::future_offsets
   std::vector<int64_t> counts;     ///< [H] valid targets of each head
   int64_t tokens = 0;              ///< excluding padding
-  int64_t keys = 0;                ///< sum over tokens of the length of their document, at most BatchRequest::window
-  int64_t answers = 0;             ///< tokens of kind "answer"
+  int64_t attended_keys = 0;       ///< sum over tokens of the length of their document, at most BatchRequest::window
+  int64_t answer_tokens = 0;       ///< of kind "answer"
   int64_t pairs = 0;               ///< pairs of right and wrong answers in adjacent rows
-  std::vector<int64_t> positions;  ///< of the sequences in the run's order; -1: padding
+  std::vector<int64_t> sequences;  ///< the index of each in the run's order; -1: padding
   std::vector<int64_t> windows;    ///< window, record or pack of each sequence in the data; -1: padding
   std::vector<int64_t> bins;       ///< difficulty bin of each sequence, an index into BatchSource::bins(); -1: none
 
@@ -52,9 +52,9 @@ class BatchSource {
 
   /// Sequences per epoch; INT64_MAX for unlimited data.
   virtual int64_t count() const = 0;
-  /// `positions` of all ranks in this micro-batch, rank by rank, the same number for each; -1 gives a sequence of
-  /// padding.
-  virtual MicroBatch fetch(const std::vector<int64_t>& positions, int64_t rank, int64_t world) const = 0;
+  /// `sequences`: their indices in the run's order, of all ranks in this micro-batch, rank by rank, the same number for
+  /// each; -1 gives a sequence of padding.
+  virtual MicroBatch fetch(const std::vector<int64_t>& sequences, int64_t rank, int64_t world) const = 0;
   /// Names of the difficulty bins, if any.
   virtual std::vector<std::string> bins() const { return {}; }
 
@@ -74,7 +74,7 @@ struct BatchRequest {
   bool prompts = false;               ///< prompt tokens are also targets
   bool pairs = false;
   int64_t parts = 1;                 ///< into which ranks divide the positions, each of at least last_offset()
-  int64_t window = 0;                ///< of the model's attention, for MicroBatch::keys; 0: none
+  int64_t window = 0;                ///< of the model's attention, for MicroBatch::attended_keys; 0: none
   std::vector<Signal> signals = {};  ///< of the data
   at::Tensor token_bytes = {};       ///< [vocabulary] fp32, on the device, for Signal::data_bytes
   at::Device device = at::kCPU;

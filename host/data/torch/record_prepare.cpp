@@ -40,11 +40,11 @@ void make_arithmetic(const Experiment& experiment, RecordPlan& plan, const Log& 
 
 /// Reads `files` and throws an error with all their mistakes.
 void read_all(const std::vector<fs::path>& files, const RecordNeeds& needs,
-              const std::function<void(const Record&)>& take, const char* what) {
+              const std::function<void(const Record&)>& on_record, const char* what) {
   RecordMistakes mistakes;
   WorkProgress progress(what, total_bytes(files), WorkProgress::Unit::bytes);
   for (const auto& file : files)
-    if (!mistakes.full()) for_each_record(file, needs, mistakes, take, &progress);
+    if (!mistakes.full()) for_each_record(file, needs, mistakes, on_record, &progress);
   mistakes.raise();
 }
 
@@ -65,7 +65,7 @@ fs::path write_texts(const Experiment& experiment, const RecordPlan& plan, const
   const fs::path file = folder / "texts.txt";
   DurableFile texts(file);
   uint64_t number = 0;
-  const auto take = [&](const Record& record) {
+  const auto write_record = [&](const Record& record) {
     if (double(hash64(0, number++) >> 11) * 0x1p-53 >= share) return;
     const std::string& name = experiment.data.prompt_template;
     const bool is_prompt = name == "plain" || name == "alpaca" || (name.empty() && !record.has_whole_prompt);
@@ -74,22 +74,22 @@ fs::path write_texts(const Experiment& experiment, const RecordPlan& plan, const
     else
       for (const std::string& text : record_texts(record)) texts.write(text + "\n");
   };
-  read_all(plan.files.train, plan.needs, take, "reading the records");
+  read_all(plan.files.train, plan.needs, write_record, "reading the records");
   texts.finish();
   return file;
 }
 
 /// What becomes of the records that remain.
-using TakeRecord = std::function<void(const Record&, EncodedRecord&, bool validation)>;
+using OnRecord = std::function<void(const Record&, EncodedRecord&, bool validation)>;
 
 /// Reads and encodes the records, and leaves out those that are held out or too long.
 class Encoding {
  public:
-  Encoding(const Experiment& experiment, const RecordPlan& plan, const Tokenizer& tokenizer, TakeRecord take)
+  Encoding(const Experiment& experiment, const RecordPlan& plan, const Tokenizer& tokenizer, OnRecord on_record)
       : experiment_(experiment),
         plan_(plan),
         encoder_(record_template(experiment), tokenizer),
-        take_(std::move(take)) {}
+        on_record_(std::move(on_record)) {}
 
   /// The counts of prepared.json.
   Json encode() {
@@ -140,7 +140,7 @@ class Encoding {
     ++(validation ? counts_.validation : counts_.train);
     counts_.weighted += record.has_weights ? 1 : 0;
     counts_.weighs_messages += record.weighs_messages ? 1 : 0;
-    take_(record, encoded, validation);
+    on_record_(record, encoded, validation);
   }
 
   /// Truncates a record that is too long; false if it is to be excluded.
@@ -158,7 +158,7 @@ class Encoding {
   const Experiment& experiment_;
   const RecordPlan& plan_;
   RecordEncoder encoder_;
-  TakeRecord take_;
+  OnRecord on_record_;
   std::set<int64_t> held_out_;
   std::set<std::string> templates_;
   Counts counts_;

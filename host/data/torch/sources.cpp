@@ -60,7 +60,7 @@ struct BinPosition {
   size_t list;
   int64_t index;
 };
-/// The order of a run, by draw index (position / rows).
+/// The order of a run, by draw index (sequence / rows).
 using RecordOrder = std::function<BinPosition(int64_t)>;
 
 /// Batches of prompt, answer, padding. The length is that of the longest row on any rank, rounded up to a multiple of
@@ -89,10 +89,10 @@ class RecordBatches final : public BatchSource {
 
   std::vector<std::string> bins() const override { return draws_.bins; }
 
-  MicroBatch fetch(const std::vector<int64_t>& positions, int64_t rank, int64_t world) const override {
+  MicroBatch fetch(const std::vector<int64_t>& sequences, int64_t rank, int64_t world) const override {
     std::vector<int64_t> drawn;
-    for (const int64_t position : positions) drawn.push_back(position < 0 ? -1 : draw_at(position));
-    BatchRows rows(positions, rank, world, length_of(drawn), request_, draws_.packs.has_value());
+    for (const int64_t sequence : sequences) drawn.push_back(sequence < 0 ? -1 : draw_at(sequence));
+    BatchRows rows(sequences, rank, world, length_of(drawn), request_, draws_.packs.has_value());
     MicroBatch& micro = rows.micro();
     std::copy_n(drawn.begin() + rank * rows.count(), rows.count(), micro.windows.begin());
     for (int64_t b = 0; b < rows.count(); ++b) {
@@ -114,10 +114,10 @@ class RecordBatches final : public BatchSource {
  private:
   static bool is_record(int64_t record) { return record >= 0; }
 
-  /// The record or pack at a position of the run's order.
-  int64_t draw_at(int64_t position) const {
-    const BinPosition place = order_(position / draws_.rows);
-    return draws_.records[place.list][size_t(place.index * draws_.rows + position % draws_.rows)];
+  /// The record or pack of a sequence in the run's order.
+  int64_t draw_at(int64_t sequence) const {
+    const BinPosition place = order_(sequence / draws_.rows);
+    return draws_.records[place.list][size_t(place.index * draws_.rows + sequence % draws_.rows)];
   }
 
   /// The records of a row, none for padding.

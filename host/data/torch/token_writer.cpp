@@ -15,7 +15,7 @@ constexpr size_t piece_bytes = 1 << 20;
 
 std::string id_dtype(int64_t vocab_size) { return vocab_size < 65536 ? "uint16" : "uint32"; }
 
-void for_each_piece(const std::filesystem::path& file, const std::function<bool(std::string_view)>& take,
+void for_each_piece(const std::filesystem::path& file, const std::function<bool(std::string_view)>& on_piece,
                     bool as_bytes) {
   TextStream in(file, as_bytes);
   while (in.next_text()) {
@@ -27,7 +27,7 @@ void for_each_piece(const std::filesystem::path& file, const std::function<bool(
       text.resize(kept + got);
       ended = got < piece_bytes;
       const size_t cut = ended ? text.size() : split_point(text);
-      if (cut > 0 && !take(std::string_view(text).substr(0, cut))) return;
+      if (cut > 0 && !on_piece(std::string_view(text).substr(0, cut))) return;
       text.erase(0, cut);
     }
   }
@@ -70,7 +70,7 @@ void TokenWriter::add_document(TextStream& in, int64_t left, WorkProgress* progr
     bytes.resize(kept + size_t(wanted));
     const size_t got = in.read(bytes.data() + kept, size_t(wanted));
     bytes.resize(kept + got);
-    if (progress) progress->done(int64_t(got));
+    if (progress) progress->advance(int64_t(got));
     left = got == 0 ? 0 : left - int64_t(got);
     more = left > 0;
     const size_t usable = repairs && more ? complete_utf8_length(bytes) : bytes.size();

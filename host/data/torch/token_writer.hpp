@@ -21,9 +21,9 @@ namespace wmtp {
 /// "uint16" if the vocabulary has fewer than 65,536 ids, else "uint32".
 std::string id_dtype(int64_t vocab_size);
 
-/// Calls `take` with pieces of about 1 MiB of each text until it returns false. Every piece except a text's first
+/// Calls `on_piece` with pieces of about 1 MiB of each text until it returns false. Every piece except a text's first
 /// begins with a newline, or with a complete character if lines are longer. Throws the errors of TextStream.
-void for_each_piece(const std::filesystem::path& file, const std::function<bool(std::string_view)>& take,
+void for_each_piece(const std::filesystem::path& file, const std::function<bool(std::string_view)>& on_piece,
                     bool as_bytes = false);
 
 /// Offset of the first invalid UTF-8 byte in the file's text, or -1.

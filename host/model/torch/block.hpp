@@ -20,7 +20,7 @@ namespace wmtp {
 using FindWeight = std::function<WeightHandle(const std::string& parameter)>;
 
 /// Parameters of a forward pass besides its input. They key random draws, so that recomputation draws the same numbers.
-struct Pass {
+struct ForwardContext {
   bool training = false;
   int64_t seed = 0;
   int64_t step = 0;
@@ -53,7 +53,7 @@ class PlacedCall : public LinearCall {
 class LinearLayer {
  public:
   LinearLayer(Linear layer, ParameterCut cut, const FindWeight& find, const Adapter* adapter, bool has_bias = false);
-  at::Tensor operator()(const at::Tensor& x, const Pass& pass) const;
+  at::Tensor operator()(const at::Tensor& x, const ForwardContext& context) const;
 
  private:
   friend class LayerCall;
@@ -82,7 +82,7 @@ class Block {
   Block(const ModelConfig& model, const std::string& name, const FindWeight& find, const Adapter* adapter);
   /// x [B,S,D] -> [B,S,D]; `rotary` from rotary_table, for at least S positions. A chained head's block reads x, the
   /// output of the head before, together with `embedded` [B,S,D]; for others that is undefined.
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& rotary, const Pass& pass,
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& rotary, const ForwardContext& context,
                      const at::Tensor& embedded = {}) const;
 
  private:
@@ -101,7 +101,7 @@ class ValueHeadModule {
   const std::string& name() const { return head_.name; }
   const ValueHead& head() const { return head_; }
   /// x [B,S,D] fp32 -> [B,S].
-  at::Tensor forward(const at::Tensor& x, const Pass& pass) const;
+  at::Tensor forward(const at::Tensor& x, const ForwardContext& context) const;
 
  private:
   struct Layer {

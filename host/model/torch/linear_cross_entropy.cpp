@@ -80,10 +80,10 @@ LinearCrossEntropy::Chosen LinearCrossEntropy::nonzero(const Tensor& coefficient
   return {index.clamp_max(N - 1), index, /*has_spares=*/true};
 }
 
-/// Those with a nonzero coefficient; in a step without values, `share` of all.
-LinearCrossEntropy::Chosen LinearCrossEntropy::found(const Tensor& coefficients, double share) const {
+/// Those with a nonzero coefficient; in a step without values, `nonzero_share` of all.
+LinearCrossEntropy::Chosen LinearCrossEntropy::found(const Tensor& coefficients, double nonzero_share) const {
   if (!coefficients.is_meta()) return nonzero(coefficients);
-  const auto expected = int64_t(std::ceil(share * double(coefficients.size(0))));
+  const auto expected = int64_t(std::ceil(nonzero_share * double(coefficients.size(0))));
   const Tensor index = at::empty({expected}, coefficients.options().dtype(at::kLong));
   return {index, index};
 }
@@ -101,15 +101,15 @@ struct LinearCrossEntropy::Chunk {
   }
 };
 
-template <class Call>
-void LinearCrossEntropy::for_each_chunk(int64_t count, int64_t most, bool is_meta, Call call) const {
-  if (!split_) return for_each_part(count, chunk_, is_meta, [&](int64_t begin, int64_t n) { call(begin, n, n); });
+template <class OnChunk>
+void LinearCrossEntropy::for_each_chunk(int64_t count, int64_t most, bool is_meta, OnChunk on_chunk) const {
+  if (!split_) return for_each_part(count, chunk_, is_meta, [&](int64_t begin, int64_t n) { on_chunk(begin, n, n); });
   TORCH_CHECK(count <= most, "a rank has ", count, " tokens, but ", most, " is the most that one has");
   const int64_t of_rank = (chunk_ + split_->ranks() - 1) / split_->ranks();
   // Of a step without values also every chunk: its exchanges count.
   for_each_part(most, of_rank, /*is_meta=*/false, [&](int64_t begin, int64_t n) {
     const int64_t first = std::min(begin, count);
-    call(first, n, std::min(n, count - first));
+    on_chunk(first, n, std::min(n, count - first));
   });
 }
 
@@ -194,7 +194,7 @@ Scores LinearCrossEntropy::score(const Tensor& hidden, const Tensor& targets, Sc
 LinearCrossEntropy::Result LinearCrossEntropy::one_pass(const Tensor& hidden, const Tensor& targets,
                                                         const Coefficients& coefficients, bool sparse,
                                                         ScoreRequest request, int64_t most, const Addition& addition,
-                                                        double share) const {
+                                                        double nonzero_share) const {
   const MemoryScope scope(MemoryCategory::logits);
   const int64_t count = hidden.size(0);
   const Tensor weight = output_.weight();
@@ -205,7 +205,7 @@ LinearCrossEntropy::Result LinearCrossEntropy::one_pass(const Tensor& hidden, co
     auto [scores, log_sum] = scored(chunk, own_targets, request);
     put(result.scores, begin, scores);
     complete(chunk, std::move(log_sum), own > 0 ? coefficients(scores, begin).contiguous() : scores.losses, n);
-    const Chosen chosen = sparse && !addition ? found(chunk.coefficient, share) : Chosen();
+    const Chosen chosen = sparse && !addition ? found(chunk.coefficient, nonzero_share) : Chosen();
     add(chunk, addition, begin, own, n);
     differentiate_here(std::move(chunk), chosen, weight, result.d_hidden.narrow(0, begin, own));
   });

@@ -58,10 +58,11 @@ class LinearCrossEntropy {
   /// What another loss adds to the gradient of the logits of m tokens from `begin`, [m,V] fp32 from logits [m,V]. `n`:
   /// with a VocabularySplit at least every rank's m, and the same on all of them. With an addition no token is skipped.
   using Addition = std::function<at::Tensor(const at::Tensor& logits, int64_t begin, int64_t n)>;
-  /// Scores and gradients in one pass. `sparse`: many coefficients may be zero; find and skip their tokens. `share`: of
-  /// the tokens that are left then, in a step without values.
+  /// Scores and gradients in one pass. `sparse`: many coefficients may be zero; find and skip their tokens.
+  /// `nonzero_share`: of the tokens that are left then, in a step without values.
   Result one_pass(const at::Tensor& hidden, const at::Tensor& targets, const Coefficients& coefficients, bool sparse,
-                  ScoreRequest request = {}, int64_t most = 0, const Addition& addition = {}, double share = 1) const;
+                  ScoreRequest request = {}, int64_t most = 0, const Addition& addition = {},
+                  double nonzero_share = 1) const;
 
   /// Gradients only, [N,D], of the tokens with nonzero coefficient [N], from the values kept by scores(), which are
   /// consumed. `at_most`: number of these tokens for which products are computed; further ones are left out. Without it
@@ -77,13 +78,13 @@ class LinearCrossEntropy {
   struct Chunk;
   struct Chosen;
   Chosen nonzero(const at::Tensor& coefficients, std::optional<int64_t> at_most = {}) const;
-  Chosen found(const at::Tensor& coefficients, double share) const;
+  Chosen found(const at::Tensor& coefficients, double nonzero_share) const;
   Scores score(const at::Tensor& hidden, const at::Tensor& targets, ScoreRequest request, ScoredChunk* kept,
                int64_t most) const;
-  /// Calls call(begin, n, own) for chunks of the tokens, of which this rank has `count` and another one at most `most`:
-  /// n tokens of each rank from `begin`, of which this rank has `own`.
-  template <class Call>
-  void for_each_chunk(int64_t count, int64_t most, bool is_meta, Call call) const;
+  /// Calls on_chunk(begin, n, own) for chunks of the tokens, of which this rank has `count` and another one at most
+  /// `most`: n tokens of each rank from `begin`, of which this rank has `own`.
+  template <class OnChunk>
+  void for_each_chunk(int64_t count, int64_t most, bool is_meta, OnChunk on_chunk) const;
   Chunk chunk_of(const at::Tensor& hidden, const at::Tensor& targets, int64_t n, const at::Tensor& weight) const;
   ScoredLogits scored(const Chunk& chunk, const at::Tensor& targets, ScoreRequest request) const;
   void complete(Chunk& chunk, at::Tensor log_sum, at::Tensor coefficient, int64_t n) const;

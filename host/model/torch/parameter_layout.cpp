@@ -31,15 +31,15 @@ Init adapter_init(const Param& param) {
 
 class Builder {
  public:
-  explicit Builder(const LayoutRequest& request) : request_(request), model_(*request.model) {}
+  explicit Builder(const ModelSpec& model_spec) : model_spec_(model_spec), model_(*model_spec.model) {}
 
   std::vector<UnitSpec> build() {
     for (const ModelTensor& tensor : model_tensors(model_))
-      if (tensor.head <= num_heads(model_, request_.heads)) add(tensor);
+      if (tensor.head <= num_heads(model_, model_spec_.heads)) add(tensor);
     value_heads();
     declare();
     if (!adapter_.empty()) units_.push_back({adapter_unit_name, std::move(adapter_)});
-    if (!request_.adapter) return std::move(units_);
+    if (!model_spec_.adapter) return std::move(units_);
     check_names();
     apply_groups();
     check_optimizer();
@@ -55,9 +55,9 @@ class Builder {
     spec.name = tensor.name;
     spec.shape = tensor.shape;
     spec.cut = tensor.cut;
-    spec.trains = trains(request_, tensor.name);
-    spec.decays = tensor.shape.size() == 2 || request_.optimizer.decay_norms;
-    spec.orthogonalizes = traits_of(request_.optimizer.kind).orthogonalizes && tensor.kind == Kind::linear;
+    spec.trains = trains(model_spec_, tensor.name);
+    spec.decays = tensor.shape.size() == 2 || model_spec_.optimizer.decay_norms;
+    spec.orthogonalizes = traits_of(model_spec_.optimizer.kind).orthogonalizes && tensor.kind == Kind::linear;
     if (tensor.shape.size() == 2) spec.init = {Init::Kind::normal, init_std(tensor, model_)};
     if (tensor.kind == Kind::norm) spec.init = {Init::Kind::ones};
     units_.back().parameters.push_back(std::move(spec));
@@ -67,7 +67,7 @@ class Builder {
   }
 
   void check_names() const {
-    for (const std::string& pattern : request_.trained_parts.names) {
+    for (const std::string& pattern : model_spec_.trained_parts.names) {
       const auto is_named = [&](const ParameterSpec& spec) { return matches(pattern, spec.name); };
       if (std::none_of(units_.begin(), units_.end(), [&](const UnitSpec& unit) {
             return std::any_of(unit.parameters.begin(), unit.parameters.end(), is_named);
@@ -78,7 +78,7 @@ class Builder {
   }
 
   void apply_groups() {
-    const std::vector<OptimizerGroup>& groups = request_.optimizer.groups;
+    const std::vector<OptimizerGroup>& groups = model_spec_.optimizer.groups;
     std::vector<bool> matched(groups.size(), false);
     for (UnitSpec& unit : units_)
       for (ParameterSpec& spec : unit.parameters) {
@@ -100,12 +100,12 @@ class Builder {
   /// Without a matrix of its own, Muon would be AdamW, and its momentum would have no effect.
   void check_optimizer() const {
     const auto is_updated = [](const ParameterSpec& spec) { return spec.trains && spec.orthogonalizes; };
-    if (traits_of(request_.optimizer.kind).orthogonalizes &&
+    if (traits_of(model_spec_.optimizer.kind).orthogonalizes &&
         std::none_of(units_.begin(), units_.end(), [&](const UnitSpec& unit) {
           return std::any_of(unit.parameters.begin(), unit.parameters.end(), is_updated);
         }))
       throw Error(ExitStatus::usage,
-                  "[optimizer] name = " + quote(to_string(request_.optimizer.kind)) +
+                  "[optimizer] name = " + quote(to_string(model_spec_.optimizer.kind)) +
                       ": the adapter trains no matrix of a block, and AdamW would update all that "
                       "it trains; set name = \"adamw\" without momentum, or train more of the model");
   }
@@ -113,10 +113,10 @@ class Builder {
   void declare() {
     std::vector<Linear> layers;
     for (const auto& [linear, cut] : linears_) layers.push_back(linear);
-    if (const auto* const adds = dynamic_cast<const LinearAdapter*>(request_.adapter)) adds->check(layers);
+    if (const auto* const adds = dynamic_cast<const LinearAdapter*>(model_spec_.adapter)) adds->check(layers);
     std::vector<std::string> adapted;
     for (const auto& [linear, cut] : linears_) {
-      const std::vector<Param> params = declared(request_.adapter, linear);
+      const std::vector<Param> params = declared(model_spec_.adapter, linear);
       if (!params.empty()) adapted.push_back(linear.name + ".weight");
       for (const Param& param : params)
         adapter_.push_back({.name = linear.name + "." + param.name,
@@ -127,12 +127,12 @@ class Builder {
                             .lr_scale = param.lr_scale,
                             .cut = cut_of(param, cut)});
     }
-    if (request_.trained_parts.given()) check_adapted(std::move(adapted));
+    if (model_spec_.trained_parts.given()) check_adapted(std::move(adapted));
   }
 
   /// A weight either trains or is adapted. An adapter that does both itself knows what it does.
   void check_adapted(std::vector<std::string> weights) const {
-    std::erase_if(weights, [&](const std::string& weight) { return !trains(request_, weight); });
+    std::erase_if(weights, [&](const std::string& weight) { return !trains(model_spec_, weight); });
     if (weights.empty()) return;
     constexpr size_t most_named = 8;
     if (const size_t all = weights.size(); all > most_named) {
@@ -145,17 +145,17 @@ class Builder {
   }
 
   void value_heads() {
-    if (request_.value_heads.empty()) return;
+    if (model_spec_.value_heads.empty()) return;
     std::vector<ParameterSpec> parameters;
-    for (const ValueHead& head : request_.value_heads) {
+    for (const ValueHead& head : model_spec_.value_heads) {
       const std::vector<Linear> head_linears = value_head_linears(model_, head);
       for (const Linear& linear : head_linears) {
         // The last layer is zero, so that a head's initial values are zero; the others are like torch's Linear.
         const Init init = linear.name == head_linears.back().name
                               ? Init{}
                               : Init{Init::Kind::uniform, 1 / std::sqrt(double(linear.in))};
-        const bool trains = request_.adapter != nullptr;
-        const OptimizerConfig& optimizer = request_.optimizer;
+        const bool trains = model_spec_.adapter != nullptr;
+        const OptimizerConfig& optimizer = model_spec_.optimizer;
         const double lr_scale = optimizer.value_head_lr > 0 ? optimizer.value_head_lr / optimizer.lr : 1;
         parameters.push_back({linear.name + ".weight", {linear.out, linear.in}, init, true, trains, lr_scale});
         parameters.push_back({linear.name + ".bias", {1, linear.out}, init, false, trains, lr_scale});
@@ -164,7 +164,7 @@ class Builder {
     units_.push_back({value_heads_unit_name, std::move(parameters), /*always_fp32=*/true});
   }
 
-  const LayoutRequest& request_;
+  const ModelSpec& model_spec_;
   const ModelConfig& model_;
   std::vector<UnitSpec> units_;
   std::vector<std::pair<Linear, ParameterCut>> linears_;
@@ -217,13 +217,13 @@ int64_t num_heads(const ModelConfig& model, Heads heads) {
   return heads == Heads::all ? model.future_tokens : int64_t(heads);
 }
 
-bool trains(const LayoutRequest& request, const std::string& parameter) {
-  const TrainedParts& parts = request.trained_parts;
-  if (!request.adapter) return false;
-  if (!parts.given()) return request.adapter->trains(parameter);
-  std::vector<std::string> blocks = block_names(*request.model);
-  const int64_t heads = num_heads(*request.model, request.heads);
-  blocks.resize(size_t(num_trunk_blocks(*request.model) + num_head_blocks(*request.model, heads)));
+bool trains(const ModelSpec& model_spec, const std::string& parameter) {
+  const TrainedParts& parts = model_spec.trained_parts;
+  if (!model_spec.adapter) return false;
+  if (!parts.given()) return model_spec.adapter->trains(parameter);
+  std::vector<std::string> blocks = block_names(*model_spec.model);
+  const int64_t heads = num_heads(*model_spec.model, model_spec.heads);
+  blocks.resize(size_t(num_trunk_blocks(*model_spec.model) + num_head_blocks(*model_spec.model, heads)));
   const auto last = blocks.end() - std::min(parts.last_blocks, int64_t(blocks.size()));
   return std::any_of(last, blocks.end(),
                      [&](const std::string& block) { return parameter.starts_with(block + "."); }) ||
@@ -241,11 +241,11 @@ int64_t section_with(const ModelConfig& model, int64_t heads, int64_t sections, 
   return sections - 1;
 }
 
-std::vector<UnitSpec> section_units(std::vector<UnitSpec> whole, const LayoutRequest& request, const Section& section) {
+std::vector<UnitSpec> section_units(std::vector<UnitSpec> whole, const ModelSpec& model_spec, const Section& section) {
   if (section.count == 1) return whole;
-  const int64_t heads = num_heads(*request.model, request.heads);
+  const int64_t heads = num_heads(*model_spec.model, model_spec.heads);
   const auto is_elsewhere = [&](const std::string& unit) {
-    return section_with(*request.model, heads, section.count, unit) != section.index;
+    return section_with(*model_spec.model, heads, section.count, unit) != section.index;
   };
   for (UnitSpec& unit : whole) {
     unit.is_second_twin = section.is_first() && unit.name == "tok_embeddings" && is_elsewhere(unit.name);
@@ -256,8 +256,8 @@ std::vector<UnitSpec> section_units(std::vector<UnitSpec> whole, const LayoutReq
   return whole;
 }
 
-std::vector<UnitSpec> model_units(const LayoutRequest& request) {
-  std::vector<UnitSpec> units = Builder(request).build();
+std::vector<UnitSpec> model_units(const ModelSpec& model_spec) {
+  std::vector<UnitSpec> units = Builder(model_spec).build();
   for (UnitSpec& unit : units)
     for (size_t i = 0; i < unit.parameters.size(); ++i) unit.parameters[i].index = int64_t(i);
   return units;

@@ -47,7 +47,8 @@ struct UnitSpec {
 enum class Heads : int64_t { all = -1, none = 0, first = 1 };
 inline Heads first_heads(int64_t count) { return Heads(count); }
 
-struct LayoutRequest {
+/// The parts that a model has, and which of them train.
+struct ModelSpec {
   const ModelConfig* model = nullptr;
   Heads heads = Heads::all;
   const Adapter* adapter = nullptr;  ///< null: nothing trains
@@ -58,16 +59,16 @@ struct LayoutRequest {
 
 /// Units in the order of the forward pass: tok_embeddings, trunk blocks, heads, norm, output, value heads, adapter.
 /// With tied embeddings there is no unit output: "tok_embeddings.weight" serves as both.
-std::vector<UnitSpec> model_units(const LayoutRequest& request);
+std::vector<UnitSpec> model_units(const ModelSpec& model_spec);
 /// The section with a unit of the model; of twins the one that counts: the last, in which rank 0 is. `heads`: token
 /// heads.
 int64_t section_with(const ModelConfig& model, int64_t heads, int64_t sections, const std::string& unit);
 /// The units of a section, of those of the whole model; of the unit adapter the parameters for layers in it.
-std::vector<UnitSpec> section_units(std::vector<UnitSpec> whole, const LayoutRequest& request, const Section& section);
+std::vector<UnitSpec> section_units(std::vector<UnitSpec> whole, const ModelSpec& model_spec, const Section& section);
 
 int64_t num_heads(const ModelConfig& model, Heads heads);
 /// Whether a parameter of the model itself trains.
-bool trains(const LayoutRequest& request, const std::string& parameter);
+bool trains(const ModelSpec& model_spec, const std::string& parameter);
 
 /// The weight that an adapter's parameter modifies: "layers.0.attention.wq.weight" for "layers.0.attention.wq.lora_A".
 std::string adapted_weight(const std::string& adapter_parameter);

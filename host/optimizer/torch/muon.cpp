@@ -89,7 +89,7 @@ void step_matrices(ParameterGroup& group, Tensor momentum, Tensor gradient, cons
     const Tensor sent = at::zeros({longest}, whole.options());
     if (mine < end) sent.narrow(0, 0, parts[mine].count).copy_(local_update(parts[mine], whole, tensor_rank));
     const Tensor updates = at::empty({replicas.size * longest}, whole.options());
-    replicas.reduce->all_gather(updates, sent, "sharing updates of " + group.name()).wait();
+    replicas.reduce_channel->all_gather(updates, sent, "sharing updates of " + group.name()).wait();
     for (size_t i = first; i < end; ++i)
       apply(parts[i], updates.narrow(0, int64_t(i - first) * longest, parts[i].count), config, lr);
   }

@@ -80,18 +80,18 @@ void OptimizerStateFile::write(const Block& block, const Tensor& buffer) const {
     offloaded_bytes().to_file += bytes;
 }
 
-void OptimizerStateFile::change_on_device(const Block& block, const Tensor& buffer, const Visit& call) const {
+void OptimizerStateFile::change_on_device(const Block& block, const Tensor& buffer, const Visit& on_block) const {
   const MemoryScope scope(MemoryCategory::optimizer);
   Tensor numbers = buffer.narrow(0, 0, numbers_of(block));
   const Tensor there = copied_to_device(numbers, at::TensorOptions(at::kFloat).device(device_.device));
-  call(block.shard, block.begin, block.end, cut(block, there));
+  on_block(block.shard, block.begin, block.end, cut(block, there));
   if (there.is_meta())
     offloaded_bytes().to_host += int64_t(there.nbytes());
   else
     numbers.copy_(there);  // waits for the device
 }
 
-void OptimizerStateFile::visit(const std::vector<VisitedShard>& shards, BlockAccess access, const Visit& call) {
+void OptimizerStateFile::visit(const std::vector<VisitedShard>& shards, BlockAccess access, const Visit& on_block) {
   const std::lock_guard alone(visiting_);
   std::vector<Block> blocks;
   for (const auto& [shard, numbers] : shards)
@@ -114,9 +114,9 @@ void OptimizerStateFile::visit(const std::vector<VisitedShard>& shards, BlockAcc
     start_reading(i + 1);  // into the buffer of block i - 2, which has been written
     if (access == BlockAccess::replace) buffer.zero_();
     if (access == BlockAccess::change && device_.changes_blocks && is_cuda(device_.device))
-      change_on_device(blocks[i], buffer, call);
+      change_on_device(blocks[i], buffer, on_block);
     else
-      call(blocks[i].shard, blocks[i].begin, blocks[i].end, cut(blocks[i], buffer));
+      on_block(blocks[i].shard, blocks[i].begin, blocks[i].end, cut(blocks[i], buffer));
     wait_for(writing);
     if (access != BlockAccess::read) writing = start(i, &OptimizerStateFile::write);
   }

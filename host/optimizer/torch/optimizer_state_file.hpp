@@ -60,7 +60,7 @@ class OptimizerStateFile {
   /// Visits the blocks of `shards` in order; numbers that are not visited are neither read nor written. The tensors are
   /// valid during the call; they are in host memory, or on the device that changes them. After Error(storage), because
   /// the file cannot be read or written, its content is undefined. [any thread; waits for another one's visit]
-  void visit(const std::vector<VisitedShard>& shards, BlockAccess access, const Visit& call);
+  void visit(const std::vector<VisitedShard>& shards, BlockAccess access, const Visit& on_block);
 
  private:
   struct Block {
@@ -74,7 +74,7 @@ class OptimizerStateFile {
   static std::vector<at::Tensor> cut(const Block& block, const at::Tensor& numbers);
   void read(const Block& block, const at::Tensor& buffer) const;
   void write(const Block& block, const at::Tensor& buffer) const;
-  void change_on_device(const Block& block, const at::Tensor& buffer, const Visit& call) const;
+  void change_on_device(const Block& block, const at::Tensor& buffer, const Visit& on_block) const;
 
   std::mutex visiting_;
   OptimizerStateFileDevice device_;

@@ -161,10 +161,10 @@ StateBlock ShardedOptimizer::block_in_file(const ParameterGroup& group, int64_t 
   return block;
 }
 
-void ShardedOptimizer::for_each_block(const std::vector<State*>& states, BlockAccess access, const VisitBlock& call,
+void ShardedOptimizer::for_each_block(const std::vector<State*>& states, BlockAccess access, const VisitBlock& on_block,
                                       StateParts parts) {
   const auto visit = [&](State& state, const StateBlock& block) {
-    call(state, block);
+    on_block(state, block);
     if (access != BlockAccess::read) state.group->block_changed(block.master, block.end);
   };
   if (!file_) {

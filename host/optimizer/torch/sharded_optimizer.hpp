@@ -72,7 +72,7 @@ class ShardedOptimizer {
   bool is_in_file() const { return file_ != nullptr; }  ///< all that is kept, except for masters in memory
   using VisitBlock = std::function<void(State& state, const StateBlock& block)>;
   /// Visits the blocks of each of `states` in order; groups learn of the change. [as OptimizerStateFile::visit]
-  void for_each_block(const std::vector<State*>& states, BlockAccess access, const VisitBlock& call,
+  void for_each_block(const std::vector<State*>& states, BlockAccess access, const VisitBlock& on_block,
                       StateParts parts = StateParts::all);
   /// The prefixes of what a checkpoint contains of a parameter.
   std::vector<const char*> saved_prefixes(const ParameterSpec& spec) const;

@@ -41,16 +41,16 @@ std::vector<ValueHead> stage_value_heads(const Experiment* stage, const OpenPart
 /// several documents.
 class PlannedBatches final : public BatchSource {
  public:
-  PlannedBatches(int64_t batch_size, int64_t positions, const BatchRequest& request, bool separate)
-      : BatchSource(batch_size), positions_(positions), request_(request), separate_(separate) {}
+  PlannedBatches(int64_t batch_size, int64_t sequence_length, const BatchRequest& request, bool separate)
+      : BatchSource(batch_size), sequence_length_(sequence_length), request_(request), separate_(separate) {}
 
   int64_t count() const override { return std::numeric_limits<int64_t>::max(); }
 
-  MicroBatch fetch(const std::vector<int64_t>& positions, int64_t rank, int64_t world) const override {
-    const int64_t B = int64_t(positions.size()) / world, S = positions_;
+  MicroBatch fetch(const std::vector<int64_t>& sequences, int64_t rank, int64_t world) const override {
+    const int64_t B = int64_t(sequences.size()) / world, S = sequence_length_;
     MicroBatch micro;
-    micro.positions.assign(positions.begin() + rank * B, positions.begin() + (rank + 1) * B);
-    micro.windows = micro.positions;
+    micro.sequences.assign(sequences.begin() + rank * B, sequences.begin() + (rank + 1) * B);
+    micro.windows = micro.sequences;
     micro.bins.assign(size_t(B), -1);
     micro.batch = empty_batch(B, S, request_.device);
     micro.targets = at::empty({B, S}, at::TensorOptions(at::kBool).device(request_.device));
@@ -61,8 +61,8 @@ class PlannedBatches final : public BatchSource {
     }
     for (const Signal signal : request_.signals)
       micro.signals[to_text(signal)] = at::empty({B, S}, at::TensorOptions(at::kFloat).device(request_.device));
-    micro.tokens = micro.answers = B * S;
-    micro.keys = B * S * (request_.window > 0 ? std::min(request_.window, S) : S);
+    micro.tokens = micro.answer_tokens = B * S;
+    micro.attended_keys = B * S * (request_.window > 0 ? std::min(request_.window, S) : S);
     micro.pairs = request_.pairs ? B / 2 : 0;
     micro.offsets = request_.offsets;
     for (int64_t k = 1; k <= request_.heads; ++k) micro.counts.push_back(B * std::max<int64_t>(S - micro.offset(k), 0));
@@ -70,15 +70,15 @@ class PlannedBatches final : public BatchSource {
   }
 
  private:
-  int64_t positions_;
+  int64_t sequence_length_;
   BatchRequest request_;
   bool separate_;
 };
 
-template <class Visit>
-void for_each_parameter(const ShardedModel& model, Visit visit) {
+template <class OnParameter>
+void for_each_parameter(const ShardedModel& model, OnParameter on_parameter) {
   for (const UnitSpec& unit : model.whole())
-    for (const ParameterSpec& spec : unit.parameters) visit(spec, unit);
+    for (const ParameterSpec& spec : unit.parameters) on_parameter(spec, unit);
 }
 
 /// The experiment's steps on one rank.
@@ -257,14 +257,15 @@ PlannedStep extrapolated(const PlannedStep& few, const PlannedStep& more, int64_
     phase.total = extrapolate(with_few.total, phase.total, times);
   }
   // Segments do not grow evenly; what further micro-batches keep is added to those that are held after `more`.
-  if (step.reserved > 0) step.reserved += highest(step.phases)->second.total - highest(more.phases)->second.total;
-  const auto extend = [&](auto Work::*number) {
+  if (step.reserved > 0)
+    step.reserved += highest_phase(step.phases)->second.total - highest_phase(more.phases)->second.total;
+  const auto extend = [&](auto RankWork::*number) {
     step.work.*number = extrapolate(few.work.*number, more.work.*number, times);
   };
-  extend(&Work::seconds);
-  extend(&Work::at_borders);
-  extend(&Work::operations);
-  extend(&Work::extra);
+  extend(&RankWork::seconds);
+  extend(&RankWork::at_borders);
+  extend(&RankWork::operations);
+  extend(&RankWork::extra);
   step.work.traffic = {extrapolate(few.work.traffic.bus, more.work.traffic.bus, times),
                        extrapolate(few.work.traffic.network, more.work.traffic.network, times)};
   step.offloaded.to_device = extrapolate(few.offloaded.to_device, more.offloaded.to_device, times);
@@ -273,7 +274,7 @@ PlannedStep extrapolated(const PlannedStep& few, const PlannedStep& more, int64_
 }
 
 /// What one more micro-batch adds.
-Work difference(const Work& few, const Work& more) {
+RankWork difference(const RankWork& few, const RankWork& more) {
   return {more.seconds - few.seconds, more.at_borders - few.at_borders, 0, 0, {}};
 }
 
@@ -285,7 +286,7 @@ struct SectionWork {
 };
 
 SectionWork work_of(const PlannedRank& rank) {
-  const Work& one = rank.micro_batch;
+  const RankWork& one = rank.micro_batch;
   return {rank.step.work.seconds, one.seconds - one.at_borders, one.at_borders, rank.step.work.operations};
 }
 
@@ -326,13 +327,13 @@ std::set<int64_t> ranks_to_plan(const Experiment& experiment, const StepRequest&
   // of the model the most micro-batches in flight.
   for (int64_t section = 1; section < request.sections; ++section)
     if (request.compare_ranks || section == 1 || section == request.sections - 1) ranks.insert(section * of_section);
-  const int64_t same_sequences = request.sequence * request.tensor;
+  const int64_t same_sequences = request.sequence_ranks * request.tensor_ranks;
   if (same_sequences > 1) ranks.insert(of_section - 1);
   if (traits_of(experiment.optimizer.kind).orthogonalizes) ranks.insert(request.ranks - 1);
   if (!request.compare_ranks) return ranks;
   for (const int64_t section : {int64_t{0}, int64_t{1}, request.sections - 1})
-    for (const int64_t rank :
-         {int64_t{1}, request.tensor, same_sequences - 1, same_sequences, request.shard_group_size, of_section - 1})
+    for (const int64_t rank : {int64_t{1}, request.tensor_ranks, same_sequences - 1, same_sequences,
+                               request.shard_group_size, of_section - 1})
       if (rank < of_section) ranks.insert(section * of_section + rank);
   return ranks;
 }
@@ -344,15 +345,15 @@ Experiment in_layout(Experiment experiment, const StepRequest& request) {
   parallel.strategy = request.strategy;
   parallel.shard_group_size = request.shard_group_size;
   parallel.processes = request.ranks;
-  parallel.sequence = request.sequence;
-  parallel.tensor = request.tensor;
+  parallel.sequence = request.sequence_ranks;
+  parallel.tensor = request.tensor_ranks;
   parallel.pipeline = request.sections;
   parallel.activation_checkpointing = request.activation_checkpointing;
   parallel.activation_offload = request.activation_offload;
   parallel.cpu_offload = request.offload;
   TrainConfig& train = experiment.train;
-  train.batch_size = request.sequences;
-  train.sequence_length = request.positions;
+  train.batch_size = request.sequences_per_rank;
+  train.sequence_length = request.sequence_length;
   train.gradient_accumulation = request.gradient_accumulation;
   train.global_batch_size = 0;
   if (request.trains_all) {

@@ -38,7 +38,7 @@ using KnownSteps = std::map<std::string, RankSteps>;
 struct PlannedRank {
   PlannedStep step;
   IssuedCollectives collectives;
-  Work micro_batch;  ///< with rates, and several micro-batches or sections: what one more adds in seconds
+  RankWork micro_batch;  ///< with rates, and several micro-batches or sections: what one more adds in seconds
 };
 /// What rank `rank` of a step needs, the second or a later one, and the collectives from its start to the end of the
 /// steps that it ran. `known`: of the same experiment and parts.

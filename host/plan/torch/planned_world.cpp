@@ -108,7 +108,7 @@ void StepTimeline::restart() {
   collectives_.clear();
 }
 
-void StepTimeline::time(Work& work, const Rates& rates) const {
+void StepTimeline::time(RankWork& work, const Rates& rates) const {
   double now = 0, at_borders = 0, bus_free_at = 0, network_free_at = 0;  // seconds since the step began
   std::vector<double> ends(collectives_.size());
   const auto end_on = [&](double& free_at, double bytes, double rate) {

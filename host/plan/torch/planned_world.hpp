@@ -27,9 +27,9 @@ class StepTimeline {
   void restart();
 
   /// Operations and traffic, without seconds.
-  const Work& counted() const { return counted_; }
+  const RankWork& counted() const { return counted_; }
   /// Sets the seconds of `work`.
-  void time(Work& work, const Rates& rates) const;
+  void time(RankWork& work, const Rates& rates) const;
 
  private:
   enum class Kind : uint8_t { compute, start, wait, wait_at_border };
@@ -41,7 +41,7 @@ class StepTimeline {
   std::vector<Event> events_;
   std::vector<Traffic> collectives_;
   size_t first_ = 0;  ///< number of the first of these
-  Work counted_;
+  RankWork counted_;
 };
 
 struct WorldShape {

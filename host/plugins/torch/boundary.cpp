@@ -114,8 +114,9 @@ void check_weights_form(const WeightsCall& call, const Weights& weights) {
     refuse(call, "returned values on " + weights.values.device().str() + ", wanted " + call.device.str() +
                      ", the batch's device");
   }
-  if (!(weights.share > 0 && weights.share <= 1))
-    refuse(call, "returned share " + printed("%g", weights.share) + ", wanted a fraction over 0 and at most 1");
+  if (!(weights.max_nonzero_share > 0 && weights.max_nonzero_share <= 1))
+    refuse(call,
+           "returned share " + printed("%g", weights.max_nonzero_share) + ", wanted a fraction over 0 and at most 1");
 }
 
 Tensor weight_faults(const WeightsCall& call, const Weights& weights) {

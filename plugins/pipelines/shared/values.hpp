@@ -99,7 +99,7 @@ struct Regression {
     step.metric("value/mse", ((now - target).square() * counted).sum(), counted.sum());
     report_explained_variance(step, target, target - now, counted);
     report_values(step, now, answers);
-    return sum / step.answers().clamp_min(1);
+    return sum / step.answer_tokens().clamp_min(1);
   }
 
  private:

@@ -55,13 +55,17 @@ struct Weights {
   /// At most this fraction of the call's valid tokens, over all ranks, has a weight other than 0; over 0, at most 1. At
   /// When::head it avoids waiting for a GPU to count them; if more have one, the step runs once more and counts them.
   /// At other moments only `plan` reads it, for which an average will do.
-  double share = 1;
+  double max_nonzero_share = 1;
 
   static Weights uniform() { return {}; }
   /// [B,S]: the weight of the token AT a position, for every head that predicts it.
-  static Weights by_target(Tensor values, double share = 1) { return {Meaning::by_target, std::move(values), share}; }
+  static Weights by_target(Tensor values, double max_nonzero_share = 1) {
+    return {Meaning::by_target, std::move(values), max_nonzero_share};
+  }
   /// The weight of the loss AT a source position, shaped like valid() of the same step.
-  static Weights by_source(Tensor values, double share = 1) { return {Meaning::by_source, std::move(values), share}; }
+  static Weights by_source(Tensor values, double max_nonzero_share = 1) {
+    return {Meaning::by_source, std::move(values), max_nonzero_share};
+  }
 };
 
 /// A weight for every token. [all ranks; one instance per rank; called from the training thread, with grad off]
@@ -100,8 +104,8 @@ class WMTP_SDK_API Wrapper : public Weighting {
 
 /// A loss over leaves that replaces the weighted token loss. [all ranks, as above; called with grad on] Returns a
 /// scalar on the batch's device: this micro-batch's sum divided by a count over all ranks and micro-batches of the step
-/// (`Step::answers()` or `Step::pairs()`; an objective has no token heads, so `counts()` is empty). The sum of these
-/// scalars is the step's loss.
+/// (`Step::answer_tokens()` or `Step::pairs()`; an objective has no token heads, so `counts()` is empty). The sum of
+/// these scalars is the step's loss.
 class WMTP_SDK_API Objective {
  public:
   virtual ~Objective();

@@ -13,8 +13,8 @@
 // the token at TARGET position s + offset(k): s + k, unless model.future_offsets says otherwise. Everything read from a
 // step is aligned by source position.
 // Devices: the batch, every signal, value, leaf(), valid() and uniform() are on one device, that of valid(): the CPU or
-// this rank's CUDA device. Tensors that a plugin returns must be there too. counts(), answers() and pairs() are on the
-// CPU. A result of Collectives is on the device of its input, a state on that of its `first`; a metric may be on
+// this rank's CUDA device. Tensors that a plugin returns must be there too. counts(), answer_tokens() and pairs() are
+// on the CPU. A result of Collectives is on the device of its input, a state on that of its `first`; a metric may be on
 // either. Lifetime: a tensor from a step is valid until the call returns, unless kept through `state`.
 // Errors: an exception from a plugin ends the run on every rank with exit 3, the plugin's name and the message.
 #pragma once
@@ -115,7 +115,7 @@ class WMTP_SDK_API Step {
   /// Valid tokens of each head over all ranks and micro-batches of the optimizer step: [H] fp64.
   virtual Tensor counts() = 0;
   /// Tokens of kind "answer", counted in the same way: a scalar, fp64. A loss over values divides by it.
-  virtual Tensor answers() = 0;
+  virtual Tensor answer_tokens() = 0;
   /// Pairs of answers (Needs::pairs), counted in the same way: a scalar, fp64.
   virtual Tensor pairs() = 0;
   /// Mask of the tokens that count in the loss: bool, in this moment's shape. In a ValueStep: the target tokens.

@@ -10,7 +10,7 @@ class Overselects : public wmtp::Weighting {
     wmtp::Tensor& calls = step.state("calls", at::zeros({}, step.valid().options().dtype(at::kFloat)));
     calls.add_(1);
     step.metric("overselects/calls", calls, at::ones_like(calls));
-    return wmtp::Weights::by_source(step.valid().to(at::kFloat), /*share=*/0.5);
+    return wmtp::Weights::by_source(step.valid().to(at::kFloat), /*max_nonzero_share=*/0.5);
   }
 };
 

@@ -10,7 +10,7 @@ class ValueObjective : public wmtp::Objective {
   wmtp::Tensor loss(wmtp::ValueStep& step) override {
     const wmtp::Tensor valid = step.valid().to(at::kFloat);
     const wmtp::Tensor error = (step.leaf(wmtp::ValueSignal::of_policy("return")) - target_).square() * valid;
-    const wmtp::Tensor count = step.answers().clamp_min(1).to(valid.options());
+    const wmtp::Tensor count = step.answer_tokens().clamp_min(1).to(valid.options());
     step.metric("value/loss", error.detach().sum(), valid.sum());
     return error.sum() / count;
   }

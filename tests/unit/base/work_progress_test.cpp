@@ -28,9 +28,9 @@ TEST(WorkProgress, ShowsTheTimeOfWorkOfUnknownSize) {
 
 void work_for(std::chrono::milliseconds time) {
   WorkProgress progress("counting", 4);
-  progress.done(1);
+  progress.advance(1);
   std::this_thread::sleep_for(time);
-  progress.done(3);
+  progress.advance(3);
 }
 
 std::string shown_in(std::chrono::milliseconds time) {

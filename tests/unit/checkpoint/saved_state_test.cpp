@@ -30,7 +30,7 @@ TEST(SavedState, ReadsBackEveryValue) {
   EXPECT_EQ(saved.loss_scale->finite_steps, 2);
   EXPECT_EQ(saved.loss_scale->overflows_left, 1);
   EXPECT_EQ(saved.optimizer_steps.at("layers.0"), 6);
-  EXPECT_EQ(saved.pipeline_tensors.at("seen"), (std::vector<int64_t>{3, 2}));
+  EXPECT_EQ(saved.pipeline_state_shapes.at("seen"), (std::vector<int64_t>{3, 2}));
   EXPECT_EQ(saved.results, (RunProgress{1.5, 2.25, 0.1, -0.3, 6}));
 }
 
@@ -53,7 +53,7 @@ TEST(SavedState, AcceptsAbsentOptionalValues) {
     manifest.state.erase(key);
   const SavedState saved = saved_state(manifest, "m");
   EXPECT_FALSE(saved.drawn || saved.loss_scale);
-  EXPECT_TRUE(saved.base_fingerprint.empty() && saved.pipeline_tensors.empty());
+  EXPECT_TRUE(saved.base_fingerprint.empty() && saved.pipeline_state_shapes.empty());
   EXPECT_EQ(saved.results, RunProgress());
 }
 

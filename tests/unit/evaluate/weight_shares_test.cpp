@@ -24,16 +24,16 @@ WeighedTokens tokens_with(std::vector<float> weights) {
 }
 
 TEST(WeightShares, KindIsOfTheFirstCharacterThatIsNoSpace) {
-  EXPECT_EQ(kind_of(" the", "saw"), TokenKind::word_start);
-  EXPECT_EQ(kind_of("the", ""), TokenKind::word_start);
-  EXPECT_EQ(kind_of("x", "("), TokenKind::word_start);
-  EXPECT_EQ(kind_of("ing", "go"), TokenKind::inside_word);
-  EXPECT_EQ(kind_of("_x", "a1"), TokenKind::inside_word);
-  EXPECT_EQ(kind_of("\xc3\xa9", "caf"), TokenKind::inside_word);
-  EXPECT_EQ(kind_of(" 12", "a"), TokenKind::digits);
-  EXPECT_EQ(kind_of("):", "x"), TokenKind::punctuation);
-  EXPECT_EQ(kind_of("\n    ", ":"), TokenKind::white_space);
-  EXPECT_EQ(kind_of("", "x"), TokenKind::special);
+  EXPECT_EQ(text_kind_of(" the", "saw"), TokenTextKind::word_start);
+  EXPECT_EQ(text_kind_of("the", ""), TokenTextKind::word_start);
+  EXPECT_EQ(text_kind_of("x", "("), TokenTextKind::word_start);
+  EXPECT_EQ(text_kind_of("ing", "go"), TokenTextKind::inside_word);
+  EXPECT_EQ(text_kind_of("_x", "a1"), TokenTextKind::inside_word);
+  EXPECT_EQ(text_kind_of("\xc3\xa9", "caf"), TokenTextKind::inside_word);
+  EXPECT_EQ(text_kind_of(" 12", "a"), TokenTextKind::digits);
+  EXPECT_EQ(text_kind_of("):", "x"), TokenTextKind::punctuation);
+  EXPECT_EQ(text_kind_of("\n    ", ":"), TokenTextKind::white_space);
+  EXPECT_EQ(text_kind_of("", "x"), TokenTextKind::special);
 }
 
 TEST(WeightShares, WithoutWeightThereIsNoShareOfIt) {

@@ -138,7 +138,7 @@ std::vector<DecodeRequest> mixed_requests(int64_t vocab_size, int64_t end_of_tex
       if (i % 2 == 1) request.sampling = {0.8, 0.9, 3, i, sample};
       if (i % 4 == 2) request.ends = {vocab_size, end_of_text};  // the first is never drawn
       if (i == 8) request.max_tokens = 100;                      // ends at the last position
-      if (i == 5) request.take = [count = 0](int64_t) mutable { return ++count < 4; };
+      if (i == 5) request.on_token = [count = 0](int64_t) mutable { return ++count < 4; };
       requests.push_back(request);
     }
   return requests;
@@ -203,7 +203,7 @@ TEST(Decoding, PassesOnEachTokenAndStopsOnRequest) {
   MadeModel made(2, positions, 23);
   std::vector<int64_t> taken;
   DecodeRequest request = greedy({9}, 12, always);
-  request.take = [&](int64_t id) {
+  request.on_token = [&](int64_t id) {
     taken.push_back(id);
     return true;
   };
@@ -212,7 +212,7 @@ TEST(Decoding, PassesOnEachTokenAndStopsOnRequest) {
   for (const Drafts drafts : {none, adaptive, always}) {
     request.drafts = drafts;
     std::vector<int64_t> first;
-    request.take = [&](int64_t id) {
+    request.on_token = [&](int64_t id) {
       first.push_back(id);
       return first.size() < 3;
     };

@@ -31,7 +31,7 @@ TEST(SequenceSplit, GivesEachRankOfAGroupAnEqualPart) {
     const SequenceSplit split(channels.same_sequences_group());
     const int64_t in_group = channels.rank() % 2;
     EXPECT_EQ(channels.data_rank(), channels.rank() / 2);
-    EXPECT_EQ(channels.data_size(), 2);
+    EXPECT_EQ(channels.data_ranks(), 2);
     const Tensor whole = numbers({3, 8, 5}, channels.data_rank());
     EXPECT_TRUE(at::equal(split.part(whole), whole.narrow(1, 4 * in_group, 4)));
     EXPECT_TRUE(at::equal(split.whole(split.part(whole)), whole));

@@ -35,11 +35,11 @@ ModelConfig small() {
 
 ShardedModelRequest request_for(const ModelConfig& model, const Adapter& adapter, Strategy strategy) {
   ShardedModelRequest request;
-  request.layout.model = &model;
-  request.layout.adapter = &adapter;
+  request.spec.model = &model;
+  request.spec.adapter = &adapter;
   request.options.strategy = strategy;
   request.options.shard_group_size = 2;  // of hybrid_shard
-  request.positions = 8;
+  request.sequence_length = 8;
   return request;
 }
 
@@ -132,7 +132,7 @@ TEST(ShardedModel, DividesItsVocabularyAmongTensorRanksIfTheyHaveEqualParts) {
       const ShardedModel sharded(request_for(model, everything, Strategy::full_shard), channels);
       EXPECT_EQ(sharded.vocabulary() != nullptr, divides);
       for (const char* unit : {"tok_embeddings", "output"}) {
-        const Gathered gathered(sharded.unit(unit));
+        const GatherScope gathered(sharded.unit(unit));
         EXPECT_EQ(sharded.weight(unit + std::string(".weight")).weight().size(0),
                   divides ? vocab_size / 2 : vocab_size);
       }
@@ -203,7 +203,7 @@ TEST_P(AdapterWeights, RowNormsAreThoseOfTheWeightsInEveryLayout) {
       ShardUnit& adapter = *sharded.adapter_unit();
       adapter.finish_gather();
       for (const char* block : {"layers.0", "layers.1", "extra_heads.0"}) {
-        const Gathered weights(sharded.unit(block));
+        const GatherScope weights(sharded.unit(block));
         for (const char* layer : {".attention.wv", ".feed_forward.w2"}) {
           const std::string name = std::string(block) + layer;
           const Tensor weight = sharded.weight(name + ".weight").weight().to(at::kFloat);

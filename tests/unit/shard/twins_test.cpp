@@ -70,16 +70,16 @@ struct Twins {
 Seen step(const Layout& layout, const Twins& twins = {}) {
   const ModelConfig model = tied_model();
   const Beginning everything({""});
-  LayoutRequest request;
-  request.model = &model;
-  request.adapter = &everything;
+  ModelSpec spec;
+  spec.model = &model;
+  spec.adapter = &everything;
   Seen seen;
   std::mutex mutex;
   on_ranks(layout.sections * layout.ranks_of_section, [&](Channels& all) {
     all.form_sections(layout.sections);
     Channels& channels = all.section_channels();
     std::optional<ShardUnit> embedding;
-    for (UnitSpec& unit : section_units(model_units(request), request, {channels.section_index(), layout.sections})) {
+    for (UnitSpec& unit : section_units(model_units(spec), spec, {channels.section_index(), layout.sections})) {
       if (unit.name != "tok_embeddings") continue;
       unit.is_second_twin &= twins.count_once;
       embedding.emplace(unit, GroupOptions{layout.strategy, at::kFloat, at::kCPU, /*shard_group_size=*/2}, channels);
@@ -175,10 +175,10 @@ std::vector<bool> sections_with_twins(const ModelConfig& model, const Adapter& a
     all.form_sections(3);
     Channels& channels = all.section_channels();
     ShardedModelRequest request;
-    request.layout.model = &model;
-    request.layout.heads = heads;
-    request.layout.adapter = &adapter;
-    request.positions = 8;
+    request.spec.model = &model;
+    request.spec.heads = heads;
+    request.spec.adapter = &adapter;
+    request.sequence_length = 8;
     request.section = {channels.section_index(), 3};
     const ShardedModel sharded(request, channels);
     const std::lock_guard lock(mutex);

@@ -25,7 +25,7 @@ TEST(Border, CarriesBothDirectionsInOneExchangeWhateverTheirLengths) {
     Channels& channels = all.section_channels();
     const bool is_first = channels.section_index() == 0;
     EXPECT_EQ(is_first, all.rank() == 1) << "rank 0 has the heads";
-    const Border before(channels.before(), at::kFloat), after(channels.after(), at::kFloat);
+    const Border before(channels.previous_section(), at::kFloat), after(channels.next_section(), at::kFloat);
     EXPECT_EQ(before.exists(), !is_first);
     EXPECT_EQ(after.exists(), is_first);
     const Border& border = is_first ? after : before;
@@ -42,7 +42,7 @@ TEST(Border, CarriesBothDirectionsInOneExchangeWhateverTheirLengths) {
 
 TEST(Border, WhereTheModelEndsPassesNothing) {
   SingleRank rank;
-  const Border border(rank.channels.after(), at::kFloat);
+  const Border border(rank.channels.next_section(), at::kFloat);
   EXPECT_FALSE(border.exists());
   EXPECT_FALSE(border.exchange(numbers({4}, 0), {4}).defined());
 }
@@ -56,7 +56,7 @@ std::string noticed(const std::function<void(const Border&, bool is_first)>& sid
       all.form_sections(2);
       Channels& channels = all.section_channels();
       const bool is_first = channels.section_index() == 0;
-      side(Border(is_first ? channels.after() : channels.before(), at::kFloat), is_first);
+      side(Border(is_first ? channels.next_section() : channels.previous_section(), at::kFloat), is_first);
     });
   } catch (const Error& error) {
     text = error.what();

@@ -132,8 +132,8 @@ TEST_F(FrozenHeadsTest, HaveTheLossesOfAPolicyWithTheSameWeights) {
     ActivePipeline pipeline = test::pipeline_of(test::baseline());
     StepRunner step(*policy, pipeline, rank_.channels, {});
     RankCollectives collectives(rank_.channels);
-    std::map<std::string, Tensor> states;
-    RunContext run_context{heads, experiment_.model.vocab_size, 1, 1, collectives, states};
+    std::map<std::string, Tensor> pipeline_state;
+    RunContext run_context{heads, experiment_.model.vocab_size, 1, 1, collectives, pipeline_state};
     StepTotals totals;
     const StepCounts counts{};
     MicroBatchContext context(run_context, {0, counts, totals}, micro);

@@ -50,18 +50,18 @@ class TokenLossTest : public testing::Test {
   Found ask(std::unique_ptr<Weighting> weighting, const MicroBatch& micro, bool normalize = false, double factor = 1) {
     const auto model = test::tiny_model(experiment_, Heads::all, &everything_, 9, rank_.channels);
     ActivePipeline pipeline = test::pipeline_of(std::move(weighting));
-    std::map<std::string, Tensor> states;
+    std::map<std::string, Tensor> pipeline_state;
     RankCollectives across(rank_.channels);
-    const RunContext run_context{heads, experiment_.model.vocab_size, 9, 1, across, states};
+    const RunContext run_context{heads, experiment_.model.vocab_size, 9, 1, across, pipeline_state};
     TokenLoss loss(*model, pipeline, rank_.channels, {normalize, 8, head_weights_});
     loss.scale_gradients(factor);
     Found found;
-    const StepCounts counts{micro.counts, micro.tokens, micro.answers, 0};
+    const StepCounts counts{micro.counts, micro.tokens, micro.answer_tokens, 0};
     MicroBatchContext step(run_context, {1, counts, found.totals}, micro);
     loss.weigh_before_the_heads(step);
     ShardUnit& output = model->unit("output");
     {
-      const Gathered gathered(output);
+      const GatherScope gathered(output);
       weight_ = model->weight("output.weight").weight().clone();
       const auto seen = [&](int64_t head) {
         const Tensor valid = valid_sources(micro.targets, head).unsqueeze(-1);

@@ -29,7 +29,7 @@ Tensor square_of(ValueStep& step, const Tensor& values) {
   const Tensor answers = step.batch().kind.eq(2).to(at::kFloat);
   const Tensor sum = ((values - 1).square() * answers).sum();
   step.metric("value/error", sum.detach(), answers.sum());
-  return sum / step.answers();
+  return sum / step.answer_tokens();
 }
 
 class Squares : public Objective {
@@ -103,9 +103,9 @@ TEST(ValueLoss, AndItsGradientsEqualAutograd) {
     const auto model = test::tiny_model(experiment, Heads::none, &everything, 9, rank.channels, {{"v", kind}});
     fill_heads(*model);
     ActivePipeline pipeline = test::pipeline_of(std::make_unique<Squares>(kind));
-    std::map<std::string, Tensor> states;
+    std::map<std::string, Tensor> pipeline_state;
     RankCollectives across(rank.channels);
-    const RunContext run_context{0, experiment.model.vocab_size, 9, 1, across, states};
+    const RunContext run_context{0, experiment.model.vocab_size, 9, 1, across, pipeline_state};
     ValueLoss loss(*model, pipeline);
     loss.scale_gradients(factor);
     const MicroBatch micro = batch_of(two_answers, 8, 0);
@@ -116,10 +116,11 @@ TEST(ValueLoss, AndItsGradientsEqualAutograd) {
     const Tensor trunk = at::randn({2, 8, experiment.model.dim});
     Tensor d_trunk = at::ones_like(trunk);
     {
-      const Gathered norm(model->unit("norm"));
-      const Pass pass = model->pass(true, experiment.seed, 1, micro.batch.sequence, micro.documents);
-      loss.differentiate(step, trunk, pass, d_trunk);
-      loss.evaluate(step, trunk, pass);
+      const GatherScope norm(model->unit("norm"));
+      const ForwardContext context =
+          model->forward_context(true, experiment.seed, 1, micro.batch.sequence, micro.documents);
+      loss.differentiate(step, trunk, context, d_trunk);
+      loss.evaluate(step, trunk, context);
     }
     for (const char* unit : {"norm", "value_heads"}) {
       model->unit(unit).start_reduce(true);

@@ -17,7 +17,7 @@ struct Answer {
   int64_t bin = -1;
 };
 
-/// Sequences [B,S] at positions 0 … B-1; a sequence without tokens is padding. As many windows as sequences.
+/// The sequences 0 … B-1, [B,S]; a sequence without tokens is padding. As many windows as sequences.
 inline MicroBatch batch_of(const std::vector<Answer>& answers, int64_t S, int64_t heads, bool prompts = false,
                            const std::vector<int64_t>& offsets = {}) {
   const auto B = int64_t(answers.size());
@@ -32,7 +32,7 @@ inline MicroBatch batch_of(const std::vector<Answer>& answers, int64_t S, int64_
   for (int64_t b = 0; b < B; ++b) {
     const Answer& answer = answers[size_t(b)];
     const auto length = int64_t(answer.tokens.size());
-    micro.positions.push_back(length == 0 ? -1 : b);
+    micro.sequences.push_back(length == 0 ? -1 : b);
     micro.bins.push_back(answer.bin);
     if (length == 0) continue;
     micro.batch.tokens[b].narrow(0, 0, length).copy_(at::tensor(answer.tokens));
@@ -40,20 +40,19 @@ inline MicroBatch batch_of(const std::vector<Answer>& answers, int64_t S, int64_
     micro.batch.kind[b].narrow(0, 0, answer.prompt).fill_(1);
     micro.batch.correct[b] = answer.correct;
     micro.tokens += length;
-    micro.answers += length - answer.prompt;
+    micro.answer_tokens += length - answer.prompt;
   }
-  micro.windows = micro.positions;
-  micro.batch.sequence = at::tensor(micro.positions);
+  micro.windows = micro.sequences;
+  micro.batch.sequence = at::tensor(micro.sequences);
   micro.targets = prompts ? micro.batch.kind.gt(0) : micro.batch.kind.eq(2);
-  for (int64_t k = 1; k <= heads; ++k)
-    micro.counts[size_t(k - 1)] = micro.sources(k).sum().item<int64_t>();
+  for (int64_t k = 1; k <= heads; ++k) micro.counts[size_t(k - 1)] = micro.sources(k).sum().item<int64_t>();
   return micro;
 }
 
 /// A source that gets each sequence from a function.
 class Answers final : public BatchSource {
  public:
-  using Sequence = std::function<Answer(int64_t position)>;
+  using Sequence = std::function<Answer(int64_t sequence)>;
   Answers(Sequence sequence, int64_t batch_size, int64_t S, int64_t heads, bool prompts = false,
           std::vector<std::string> bins = {}, std::vector<int64_t> offsets = {})
       : BatchSource(batch_size),
@@ -65,14 +64,14 @@ class Answers final : public BatchSource {
         offsets_(std::move(offsets)) {}
   int64_t count() const override { return INT64_MAX; }
   std::vector<std::string> bins() const override { return bins_; }
-  MicroBatch fetch(const std::vector<int64_t>& positions, int64_t rank, int64_t world) const override {
-    const size_t B = positions.size() / size_t(world);
-    const std::vector<int64_t> mine(positions.begin() + int64_t(size_t(rank) * B),
-                                    positions.begin() + int64_t(size_t(rank + 1) * B));
+  MicroBatch fetch(const std::vector<int64_t>& sequences, int64_t rank, int64_t world) const override {
+    const size_t B = sequences.size() / size_t(world);
+    const std::vector<int64_t> mine(sequences.begin() + int64_t(size_t(rank) * B),
+                                    sequences.begin() + int64_t(size_t(rank + 1) * B));
     std::vector<Answer> answers;
-    for (const int64_t position : mine) answers.push_back(position < 0 ? Answer{} : sequence_(position));
+    for (const int64_t sequence : mine) answers.push_back(sequence < 0 ? Answer{} : sequence_(sequence));
     MicroBatch micro = batch_of(answers, S_, heads_, prompts_, offsets_);
-    micro.positions = micro.windows = mine;
+    micro.sequences = micro.windows = mine;
     micro.batch.sequence = at::tensor(mine);
     return micro;
   }

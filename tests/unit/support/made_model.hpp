@@ -49,9 +49,9 @@ struct MadeModel {
       : MadeModel(odd_shape(future_tokens), positions, seed) {}
   MadeModel(const ModelConfig& shape, int64_t positions, uint64_t seed) : config(shape) {
     ShardedModelRequest request;
-    request.layout.model = &config;
+    request.spec.model = &config;
     request.options.strategy = Strategy::no_shard;
-    request.positions = positions;
+    request.sequence_length = positions;
     model = std::make_unique<ShardedModel>(request, rank.channels);
     fill_at_random(*model, seed);
   }
@@ -62,8 +62,8 @@ struct MadeModel {
 /// past the end.
 inline std::vector<at::Tensor> whole_forward(ShardedModel& model, const std::vector<int64_t>& ids) {
   const at::AutoGradMode grad(false);
-  std::vector<std::unique_ptr<Gathered>> weights;
-  for (const auto& unit : model.units()) weights.push_back(std::make_unique<Gathered>(*unit));
+  std::vector<std::unique_ptr<GatherScope>> weights;
+  for (const auto& unit : model.units()) weights.push_back(std::make_unique<GatherScope>(*unit));
   const auto weight = [&](const char* name) { return model.weight(name).weight(); };
   const at::Tensor embedded = weight("tok_embeddings.weight").index_select(0, at::tensor(ids, at::kLong)).unsqueeze(0);
   at::Tensor h = embedded;

@@ -85,13 +85,13 @@ inline std::unique_ptr<ShardedModel> empty_model(const Experiment& experiment, H
                                                  Channels& channels, const std::vector<ValueHead>& value_heads,
                                                  const at::Device& device) {
   ShardedModelRequest request;
-  request.layout.model = &experiment.model;
-  request.layout.heads = heads;
-  request.layout.adapter = adapter;
-  request.layout.value_heads = value_heads;
-  request.layout.optimizer = experiment.optimizer;
+  request.spec.model = &experiment.model;
+  request.spec.heads = heads;
+  request.spec.adapter = adapter;
+  request.spec.value_heads = value_heads;
+  request.spec.optimizer = experiment.optimizer;
   request.options = group_options(experiment.parallel, device);
-  request.positions = experiment.train.sequence_length;
+  request.sequence_length = experiment.train.sequence_length;
   if (adapter) request.section = section_of(channels);  // a reference is whole
   return std::make_unique<ShardedModel>(request, channels);
 }

@@ -511,7 +511,7 @@ TEST(TwinTraining, ExportsEachParameterOnceAndUnchanged) {
 void save(TinyTraining& training, const fs::path& folder, Channels& channels) {
   const TrainerState& state = training->state();
   StateSaver saver(channels.peers(), training->optimizer(), folder, {9});
-  saver.begin({state.step, "hash", {}, state.saved(), &state.pipeline}, SaveMode::alone);
+  saver.begin({state.step, "hash", {}, state.saved(), &state.pipeline_state}, SaveMode::alone);
   ASSERT_EQ(saver.finish()->failure, "");
 }
 
@@ -521,8 +521,8 @@ std::map<std::string, Tensor> load_and_gather(const Layout& layout, const Change
   std::mutex mutex;
   on_ranks_of(layout, [&](Channels& channels) {
     TinyTraining training(experiment_of(layout, change), baseline(), channels);
-    std::map<std::string, Tensor> pipeline;
-    load_training_state(folder / checkpoint_name(steps), training->optimizer(), pipeline);
+    std::map<std::string, Tensor> pipeline_state;
+    load_training_state(folder / checkpoint_name(steps), training->optimizer(), pipeline_state);
     const auto exported = [&](const ParameterSpec& spec, const Tensor& value) {
       const std::lock_guard lock(mutex);
       EXPECT_TRUE(all.emplace("exported/" + spec.name, value.clone()).second) << spec.name << " twice";

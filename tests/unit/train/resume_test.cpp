@@ -26,7 +26,7 @@ Experiment experiment_of(Strategy strategy, int64_t batch_size) {
 /// Losses and sequences of the steps, and the logical parameters at the end.
 struct Observed {
   std::vector<double> losses;
-  std::vector<std::vector<int64_t>> positions;  ///< of all ranks, rank by rank
+  std::vector<std::vector<int64_t>> sequences;  ///< of all ranks, rank by rank
   std::map<std::string, Tensor> parameters;
 };
 
@@ -46,8 +46,8 @@ Observed train_steps(TinyTraining& training, int64_t steps, Channels& channels) 
     const StepReport report = training->step();
     seen.losses.push_back(report.loss);
     const Tensor all = channels.all_gather(at::tensor(report.sequences, at::kDouble), "comparing sequences").flatten();
-    seen.positions.emplace_back();
-    for (int64_t j = 0; j < all.numel(); ++j) seen.positions.back().push_back(all[j].item<int64_t>());
+    seen.sequences.emplace_back();
+    for (int64_t j = 0; j < all.numel(); ++j) seen.sequences.back().push_back(all[j].item<int64_t>());
   }
   seen.parameters = parameters_of(training->model());
   return seen;
@@ -56,14 +56,14 @@ Observed train_steps(TinyTraining& training, int64_t steps, Channels& channels) 
 void save(TinyTraining& training, const fs::path& folder, Channels& channels) {
   const TrainerState& state = training->state();
   StateSaver saver(channels.peers(), training->optimizer(), folder, {9});
-  saver.begin({state.step, "hash", {}, state.saved(), &state.pipeline}, SaveMode::alone);
+  saver.begin({state.step, "hash", {}, state.saved(), &state.pipeline_state}, SaveMode::alone);
   ASSERT_EQ(saver.finish()->failure, "");
 }
 
 void load(TinyTraining& training, const fs::path& folder) {
   TrainerState& state = training->state();
   const LoadedState loaded =
-      load_training_state(folder / checkpoint_name(before), training->optimizer(), state.pipeline);
+      load_training_state(folder / checkpoint_name(before), training->optimizer(), state.pipeline_state);
   state.restore(loaded.manifest, loaded.state, sequences, folder.string());
 }
 
@@ -99,7 +99,7 @@ TEST(Resume, ContinuesEquallyWithAnyNumberOfRanksAndAnyStrategy) {
           for (const auto& [name, values] : parameters_of(training->model()))
             EXPECT_TRUE(at::equal(values, saved.at(name))) << name << " after loading";
           const Observed found = train_steps(training, after, channels);
-          EXPECT_EQ(found.positions, wanted.positions);
+          EXPECT_EQ(found.sequences, wanted.sequences);
           const bool same_layout = ranks == 2 && strategy == saved_under;
           for (int64_t i = 0; i < after; ++i) {
             const double loss = wanted.losses[size_t(i)];
@@ -163,8 +163,8 @@ TEST(Resume, OtherRanksDrawFromWhereTheSavingRanksStopped) {
       TinyTraining training(experiment_of(Strategy::full_shard, 2), baseline(), channels);
       load(training, folder.path());
       int64_t next = before * sequences;
-      for (const auto& positions : train_steps(training, 3, channels).positions)
-        for (const int64_t position : positions) EXPECT_EQ(position, next++) << ranks << " ranks";
+      for (const auto& sequences : train_steps(training, 3, channels).sequences)
+        for (const int64_t sequence : sequences) EXPECT_EQ(sequence, next++) << ranks << " ranks";
       EXPECT_EQ(training->state().drawn, next);
     });
   }

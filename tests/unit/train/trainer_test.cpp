@@ -157,7 +157,7 @@ TEST(Trainer, AnOptimizersStateInAFileChangesNoBit) {
     test::on_ranks(layout.ranks, [&](Channels& all) {
       all.form_sections(layout.pipeline);
       Channels& channels = all.section_channels();
-      channels.share_sequences(/*sequence=*/1, layout.tensor);
+      channels.share_sequences(/*sequence_ranks=*/1, layout.tensor);
       Experiment in_memory = experiment;
       in_memory.parallel.strategy = layout.strategy;
       in_memory.parallel.shard_group_size = layout.strategy == Strategy::hybrid_shard ? 2 : 0;

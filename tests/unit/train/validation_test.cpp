@@ -142,7 +142,7 @@ TEST_F(ValidationTest, ClassifiesTokensByTheirChangeSinceTheFirstValidation) {
   EXPECT_NEAR(same.at("valid/tokens_hh") + same.at("valid/tokens_ll"), 1, 1e-12);
   for (int i = 0; i < 60; ++i) tiny->step();
   EXPECT_EQ(tiny->validate().at("valid/tokens_hl"), 1) << "all of the answer is learned";
-  auto& first = tiny->state().pipeline.at("validation/first_losses");
+  auto& first = tiny->state().pipeline_state.at("validation/first_losses");
   first = first.narrow(0, 0, 2).sub(10).contiguous();  // as saved by a different number of ranks
   EXPECT_EQ(tiny->validate().at("valid/tokens_lh"), 1);
 }
@@ -184,7 +184,7 @@ class Counting : public Objective {
     calls.add_(1);
     step.metric("value/calls", calls, at::ones({}));
     const Tensor values = step.leaf(ValueSignal::of_policy("v")), answers = step.batch().kind.eq(2);
-    return ((values - 2).square() * answers).sum() / step.answers();
+    return ((values - 2).square() * answers).sum() / step.answer_tokens();
   }
 };
 
@@ -199,7 +199,7 @@ TEST_F(ValidationTest, OfAnObjectiveReportsItsLossAndMetricsAndKeepsItsState) {
   EXPECT_LT(once.at("valid/loss"), 4);
   EXPECT_EQ(once.at("valid/value/calls"), 2.5) << "two micro-batches: the second and the third call";
   EXPECT_EQ(once.count("valid/exact_match"), 0U);
-  EXPECT_EQ(tiny->state().pipeline.at("calls").item<float>(), 1);
+  EXPECT_EQ(tiny->state().pipeline_state.at("calls").item<float>(), 1);
 }
 
 }  // namespace

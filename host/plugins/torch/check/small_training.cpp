@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t padding_interval = 7;  // without pairs, every 7th row is padding
 
 /// Batches of random records: prompts and answers of various lengths, in pairs of a right and a wrong answer, with some
-/// rows of padding. A row depends only on its position.
+/// rows of padding. A row depends only on its index in the order.
 class RandomRecords final : public BatchSource {
  public:
   /// `parts` must outlive this object.
@@ -26,43 +26,43 @@ class RandomRecords final : public BatchSource {
 
   int64_t count() const override { return std::numeric_limits<int64_t>::max(); }
 
-  MicroBatch fetch(const std::vector<int64_t>& positions, int64_t rank, int64_t world) const override {
+  MicroBatch fetch(const std::vector<int64_t>& sequences, int64_t rank, int64_t world) const override {
     std::vector<int64_t> drawn;
-    for (const int64_t position : positions) drawn.push_back(is_padding(position) ? -1 : position);
+    for (const int64_t sequence : sequences) drawn.push_back(is_padding(sequence) ? -1 : sequence);
     BatchRows rows(drawn, rank, world, parts_.sequence_length, wanted_, /*separate=*/false);
     MicroBatch& micro = rows.micro();
-    micro.windows = micro.positions;
+    micro.windows = micro.sequences;
     for (int64_t b = 0; b < rows.count(); ++b)
-      if (micro.positions[size_t(b)] >= 0) fill_row(micro.positions[size_t(b)], b, rows);
+      if (micro.sequences[size_t(b)] >= 0) fill_row(micro.sequences[size_t(b)], b, rows);
     if (wanted_.pairs) micro.pairs = rows.count() / 2;
     return rows.finish();
   }
 
  private:
-  static uint32_t draw(int64_t position, int64_t what) { return philox(1, uint64_t(position), uint64_t(what))[0]; }
+  static uint32_t draw(int64_t sequence, int64_t what) { return philox(1, uint64_t(sequence), uint64_t(what))[0]; }
 
-  bool is_padding(int64_t position) const {
-    return position < 0 || (!wanted_.pairs && position % padding_interval == padding_interval - 1);
+  bool is_padding(int64_t sequence) const {
+    return sequence < 0 || (!wanted_.pairs && sequence % padding_interval == padding_interval - 1);
   }
 
-  void fill_row(int64_t position, int64_t b, BatchRows& rows) const {
+  void fill_row(int64_t sequence, int64_t b, BatchRows& rows) const {
     const int64_t S = parts_.sequence_length;
     // The two records of a pair have the same prompt and answers of different lengths.
-    const int64_t prompt = parts_.targets ? 1 + draw(position / 2, -1) % 4 : draw(position, -1) % 2 == 0 ? S : 1;
-    const int64_t answer = parts_.targets ? 1 + draw(position, -2) % (S - prompt) : 0;
+    const int64_t prompt = parts_.targets ? 1 + draw(sequence / 2, -1) % 4 : draw(sequence, -1) % 2 == 0 ? S : 1;
+    const int64_t answer = parts_.targets ? 1 + draw(sequence, -2) % (S - prompt) : 0;
     for (int64_t s = 0; s < prompt + answer; ++s)
-      rows.ids(b)[s] = int64_t(draw(s < prompt ? position / 2 : position, s)) % vocab_size_;
+      rows.ids(b)[s] = int64_t(draw(s < prompt ? sequence / 2 : sequence, s)) % vocab_size_;
     std::fill_n(rows.kinds(b), prompt, prompt_kind);
     std::fill_n(rows.kinds(b) + prompt, answer, answer_kind);
     rows.add_document(b, /*begin=*/0, prompt + answer);
     for (const Signal signal : wanted_.signals)
       if (signal != Signal::data_bytes)
         for (int64_t s = 0; s < prompt + answer; ++s)
-          rows.signal(signal, b)[s] = signal == Signal::data_correct  ? float(1 - position % 2)
-                                      : signal == Signal::data_weight ? float(draw(position, s) % 4) / 2
+          rows.signal(signal, b)[s] = signal == Signal::data_correct  ? float(1 - sequence % 2)
+                                      : signal == Signal::data_weight ? float(draw(sequence, s) % 4) / 2
                                                                       : 0.5F;
     Batch& batch = rows.micro().batch;
-    batch.correct.mutable_data_ptr<int64_t>()[b] = 1 - position % 2;
+    batch.correct.mutable_data_ptr<int64_t>()[b] = 1 - sequence % 2;
     if (wanted_.pairs) batch.partner.mutable_data_ptr<int64_t>()[b] = b ^ 1;
   }
 
@@ -114,14 +114,14 @@ void sharpen(ShardedModel& model, double factor) {
   }
 }
 
-std::unique_ptr<ShardedModel> small_model(const Experiment& experiment, const LayoutRequest& layout, int64_t seed,
+std::unique_ptr<ShardedModel> small_model(const Experiment& experiment, const ModelSpec& spec, int64_t seed,
                                           const at::Device& device, Channels& channels) {
   ShardedModelRequest request;
-  request.layout = layout;
-  request.layout.model = &experiment.model;
+  request.spec = spec;
+  request.spec.model = &experiment.model;
   request.options.strategy = Strategy::no_shard;
   request.options.device = device;
-  request.positions = experiment.train.sequence_length;
+  request.sequence_length = experiment.train.sequence_length;
   auto model = std::make_unique<ShardedModel>(request, channels);
   model->initialize(seed);
   return model;
@@ -136,11 +136,11 @@ SmallTraining::SmallTraining(SmallParts parts)
                               parts_.objective ? parts_.objective() : nullptr, experiment_)) {
   if (parts_.auxiliary_loss) add_auxiliary_loss(parts_.name, parts_.auxiliary_loss(), experiment_, pipeline_);
   static const EverythingTrains everything;
-  LayoutRequest layout;
-  layout.heads = pipeline_.objective ? Heads::none : Heads::all;
-  layout.adapter = parts_.adapter ? parts_.adapter : &everything;
-  layout.value_heads = pipeline_.needs.heads;
-  model_ = small_model(experiment_, layout, experiment_.seed, parts_.device, rank_.channels);
+  ModelSpec spec;
+  spec.heads = pipeline_.objective ? Heads::none : Heads::all;
+  spec.adapter = parts_.adapter ? parts_.adapter : &everything;
+  spec.value_heads = pipeline_.needs.heads;
+  model_ = small_model(experiment_, spec, experiment_.seed, parts_.device, rank_.channels);
   draw_value_head(*model_, 0.1);
   if (!pipeline_.objective) sharpen(*model_, parts_.sharpness);
   BatchRequest wanted;
@@ -169,10 +169,10 @@ FrozenCaches SmallTraining::frozen_models() {
 }
 
 std::shared_ptr<FrozenModel> SmallTraining::frozen_model(bool values) {
-  LayoutRequest layout;
-  layout.heads = values ? Heads::none : Heads::first;
-  if (values) layout.value_heads = {{"value", "linear"}};
-  auto model = small_model(experiment_, layout, experiment_.seed + 1, parts_.device, rank_.channels);
+  ModelSpec spec;
+  spec.heads = values ? Heads::none : Heads::first;
+  if (values) spec.value_heads = {{"value", "linear"}};
+  auto model = small_model(experiment_, spec, experiment_.seed + 1, parts_.device, rank_.channels);
   if (values) draw_value_head(*model, parts_.value_scale);
   return std::make_shared<FrozenModel>(std::move(model),
                                        chunk_tokens(experiment_.model.vocab_size, parts_.device.is_cuda()));

@@ -34,7 +34,7 @@ class Companion final : public Weighting {
   Weights weigh(BatchStep& step) override { return Weights::by_source(step.uniform(0)); }
   Tensor value_loss(ValueStep& step) override {
     const Tensor values = step.leaf(ValueSignal::of_policy("companion"));
-    return ((values - 1).square() * step.valid()).sum() / step.answers().clamp_min(1);
+    return ((values - 1).square() * step.valid()).sum() / step.answer_tokens().clamp_min(1);
   }
 };
 
@@ -194,7 +194,7 @@ std::string resumes(const Candidate& candidate) {
           printed("step %d: loss %.9g without interruption, %.9g after resuming; keep what outlives a call in "
                   "Step::state",
                   steps / 2 + int(i) + 1, whole[size_t(steps / 2) + i], rest[i]));
-  const size_t kept = interrupted.trainer().state().pipeline.size();
+  const size_t kept = interrupted.trainer().state().pipeline_state.size();
   return printed("%zu tensor%s of state", kept, kept == 1 ? "" : "s");
 }
 

@@ -62,11 +62,11 @@ void on_a_model(const Layout& layout, const Adapter& adapter,
   on_ranks(layout.ranks, [&](Channels& channels) {
     const ModelConfig config = small();
     ShardedModelRequest request;
-    request.layout.model = &config;
-    request.layout.adapter = &adapter;
+    request.spec.model = &config;
+    request.spec.adapter = &adapter;
     request.options.strategy = layout.strategy;
     request.options.param_dtype = layout.compute;
-    request.positions = 4;
+    request.sequence_length = 4;
     ShardedModel model(request, channels);
     model.initialize(layout.seed);
     body(model, channels);

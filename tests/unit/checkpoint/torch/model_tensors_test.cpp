@@ -23,10 +23,10 @@ TEST(ModelTensors, NamesAndShapesEqualTheLayout) {
     model.o_bias = future_tokens > 3;
     model.tie_word_embeddings = future_tokens > 3;
     model.future_heads = future_tokens > 3 ? FutureHeads::chained : FutureHeads::parallel;
-    LayoutRequest request;
-    request.model = &model;
+    ModelSpec spec;
+    spec.model = &model;
     std::map<std::string, std::vector<int64_t>> wanted, found;
-    for (const UnitSpec& unit : model_units(request))
+    for (const UnitSpec& unit : model_units(spec))
       for (const ParameterSpec& parameter : unit.parameters) wanted[parameter.name] = parameter.shape;
     for (const ModelTensor& tensor : model_tensors(model)) found[tensor.name] = tensor.shape;
     EXPECT_EQ(found, wanted) << future_tokens;

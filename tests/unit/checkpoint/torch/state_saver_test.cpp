@@ -60,14 +60,14 @@ class State {
         at::ScalarType weights = at::kFloat)
       : config_(small_model()) {
     ShardedModelRequest request;
-    request.layout.model = &config_;
-    request.layout.heads = Heads::all;
-    request.layout.adapter = &adapter_;
+    request.spec.model = &config_;
+    request.spec.heads = Heads::all;
+    request.spec.adapter = &adapter_;
     request.options.strategy = layout.strategy;
     request.options.shard_group_size = layout.shard_group_size;
     request.options.param_dtype = weights;
     request.options.masters_in_file = file.has_value();
-    request.positions = 8;
+    request.sequence_length = 8;
     model_ = std::make_unique<ShardedModel>(request, channels);
     optimizer_ = std::make_unique<ShardedOptimizer>(OptimizerConfig{}, model_->trained_groups(), /*ema=*/0, file);
   }
@@ -115,10 +115,10 @@ class State {
   std::unique_ptr<ShardedOptimizer> optimizer_;
 };
 
-const std::map<std::string, Tensor> no_tensors;
+const std::map<std::string, Tensor> no_pipeline_state;
 
-SaveRequest request_of(int64_t step, const std::map<std::string, Tensor>& tensors = no_tensors) {
-  return {step, "a hash", {{"pipeline p", "sha"}}, {}, &tensors};
+SaveRequest request_of(int64_t step, const std::map<std::string, Tensor>& pipeline_state = no_pipeline_state) {
+  return {step, "a hash", {{"pipeline p", "sha"}}, {}, &pipeline_state};
 }
 
 const Layout layouts[] = {{1, Strategy::full_shard},      {2, Strategy::no_shard},       {3, Strategy::full_shard},
@@ -142,8 +142,8 @@ TEST(StateSaver, LoadsEverySavedLayoutInEveryOtherLayout) {
     for (const Layout& loaded : layouts)
       on_ranks(loaded.ranks, [&](Channels& channels) {
         State state(loaded, channels);
-        std::map<std::string, Tensor> tensors;
-        EXPECT_EQ(load_training_state(folder / "step-000007", state.optimizer(), tensors).manifest.world_size,
+        std::map<std::string, Tensor> pipeline_state;
+        EXPECT_EQ(load_training_state(folder / "step-000007", state.optimizer(), pipeline_state).manifest.world_size,
                   saved.ranks);
         EXPECT_EQ(state.wrong_elements(7), 0) << text_of(saved) << " loaded by " << text_of(loaded);
       });
@@ -179,9 +179,9 @@ void expect_same_bytes_from_a_file(at::ScalarType weights) {
     }
     on_ranks(layout.ranks, [&](Channels& channels) {
       State in_memory(layout, channels, {}, weights), in_file(layout, channels, file, weights);
-      std::map<std::string, Tensor> tensors;
-      load_training_state(folder / "file" / "step-000007", in_memory.optimizer(), tensors);
-      load_training_state(folder / "memory" / "step-000007", in_file.optimizer(), tensors);
+      std::map<std::string, Tensor> pipeline_state;
+      load_training_state(folder / "file" / "step-000007", in_memory.optimizer(), pipeline_state);
+      load_training_state(folder / "memory" / "step-000007", in_file.optimizer(), pipeline_state);
       EXPECT_EQ(in_memory.wrong_elements(7) + in_file.wrong_elements(7), 0);
     });
   }
@@ -239,8 +239,8 @@ TEST(StateSaver, KeepsTheFilesOfRanksThatSeeAnotherFolderThereAndGathersThemToLo
       complete_on_every_host(channels, two_folders, here / "step-000003");
       EXPECT_EQ(intact_files(here / "step-000003", read_manifest(here / "step-000003")).size(), 4u);
     }
-    std::map<std::string, Tensor> tensors;
-    load_training_state(here / "step-000003", state.optimizer(), tensors);
+    std::map<std::string, Tensor> pipeline_state;
+    load_training_state(here / "step-000003", state.optimizer(), pipeline_state);
     EXPECT_EQ(state.wrong_elements(3), 0);
   });
   on_ranks(2, [&](Channels& channels) {
@@ -289,10 +289,10 @@ TEST(StateSaver, SavesTheValuesAtBeginWhateverTrainingDoesAfterTheCopy) {
     }
     channels.peers().broadcast("saved", "saved");
     for (const int64_t step : {1, 2}) {
-      std::map<std::string, Tensor> tensors;
-      load_training_state(folder / checkpoint_name(step), state.optimizer(), tensors);
+      std::map<std::string, Tensor> pipeline_state;
+      load_training_state(folder / checkpoint_name(step), state.optimizer(), pipeline_state);
       EXPECT_EQ(state.wrong_elements(step), 0);
-      EXPECT_TRUE(at::equal(tensors.at("count"), at::full({3}, step, at::kLong)));
+      EXPECT_TRUE(at::equal(pipeline_state.at("count"), at::full({3}, step, at::kLong)));
     }
   });
 }
@@ -398,9 +398,9 @@ TEST(StateSaver, RefusesAnIncompleteCheckpointBeforeAnythingIsChanged) {
     SingleRank rank;
     State state({1, Strategy::full_shard}, rank.channels);
     state.fill(2);
-    std::map<std::string, Tensor> tensors;
+    std::map<std::string, Tensor> pipeline_state;
     const std::string text =
-        refusal(ExitStatus::data, [&] { load_training_state(checkpoint, state.optimizer(), tensors); });
+        refusal(ExitStatus::data, [&] { load_training_state(checkpoint, state.optimizer(), pipeline_state); });
     EXPECT_SAYS(text, part);
     EXPECT_EQ(state.wrong_elements(2), 0) << text;
   };

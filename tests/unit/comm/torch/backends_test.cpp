@@ -59,7 +59,7 @@ TEST_P(Backends, AllGatherOnEveryRank) {
       for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kByte}) {
         std::vector<Tensor> wanted;
         for (int rank = 0; rank < channels.size(); ++rank) wanted.push_back(words_of(rank, count, type));
-        const Tensor all = gathered(*channels.mesh(channels.size()).shard.gather, channels.size(),
+        const Tensor all = gathered(*channels.mesh(channels.size()).shard.gather_channel, channels.size(),
                                     words_of(channels.rank(), count, type));
         EXPECT_TRUE(at::equal(all, at::cat(wanted))) << count << " of rank " << channels.rank();
       }
@@ -74,7 +74,7 @@ TEST_P(Backends, ExchangeAllToAll) {
       std::vector<Tensor> wanted;
       for (int source = 0; source < size; ++source)
         wanted.push_back(words_of(source, size * count).narrow(0, rank * count, count));
-      const Tensor all = gathered(*channels.mesh(size).shard.reduce, words_of(rank, size * count));
+      const Tensor all = gathered(*channels.mesh(size).shard.reduce_channel, words_of(rank, size * count));
       EXPECT_TRUE(at::equal(all, at::cat(wanted))) << count << " of rank " << rank;
     }
   };
@@ -84,7 +84,7 @@ TEST_P(Backends, ExchangeAllToAll) {
 TEST_P(Backends, RunSeveralOperationsInAnyOrderOfWaits) {
   const auto body = [](Channels& channels) {
     const int size = channels.size(), rank = channels.rank();
-    Channel& channel = *channels.mesh(size).shard.reduce;
+    Channel& channel = *channels.mesh(size).shard.reduce_channel;
     constexpr int64_t large = 1 << 20;
     std::vector<Tensor> all;
     std::vector<Pending> under_way;
@@ -112,7 +112,7 @@ TEST_P(Backends, WaitForLateRanks) {
       std::vector<Tensor> wanted;
       for (int rank = 0; rank < channels.size(); ++rank) wanted.push_back(words_of(rank + i, 4096 * (i % 5)));
       const Tensor mine = wanted[size_t(channels.rank())];
-      EXPECT_TRUE(at::equal(gathered(*mesh.shard.gather, channels.size(), mine), at::cat(wanted))) << i;
+      EXPECT_TRUE(at::equal(gathered(*mesh.shard.gather_channel, channels.size(), mine), at::cat(wanted))) << i;
     }
   };
   on_all_ranks(body);
@@ -127,7 +127,7 @@ TEST_P(BackendFaults, AMissingRankIsNamedAfterTheTimeout) {
     channels.set_timeout(std::chrono::milliseconds(300));
     if (channels.rank() == 1) return std::this_thread::sleep_for(std::chrono::seconds(3));
     try {
-      gathered(*channels.mesh(2).shard.gather, 2, at::zeros({10}));
+      gathered(*channels.mesh(2).shard.gather_channel, 2, at::zeros({10}));
       ADD_FAILURE() << "no other rank took part";
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), ExitStatus::peer);
@@ -145,7 +145,7 @@ TEST_P(BackendFaults, ARankThatHangsUpEndsTheOthersWait) {
       throw fault;
     }
     try {
-      gathered(*channels.mesh(2).shard.gather, 2, at::zeros({10}));
+      gathered(*channels.mesh(2).shard.gather_channel, 2, at::zeros({10}));
       ADD_FAILURE() << "no other rank took part";
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), ExitStatus::guard) << error.what();

@@ -26,14 +26,14 @@ BatchRequest request_of(int64_t heads) {
 }
 
 TEST(BatchRows, AreThoseOfTheirRankOnly) {
-  const std::vector<int64_t> positions{10, 11, 12, 13, -1, -1};
+  const std::vector<int64_t> sequences{10, 11, 12, 13, -1, -1};
   const BatchRequest request = request_of(1);
-  BatchRows second(positions, /*rank=*/1, /*world=*/3, /*S=*/4, request, /*separate=*/false);
+  BatchRows second(sequences, /*rank=*/1, /*world=*/3, /*S=*/4, request, /*separate=*/false);
   EXPECT_EQ(second.count(), 2);
-  EXPECT_THAT(second.micro().positions, ElementsAre(12, 13));
+  EXPECT_THAT(second.micro().sequences, ElementsAre(12, 13));
   EXPECT_THAT(numbers_of(second.micro().batch.sequence), ElementsAre(12, 13));
-  BatchRows third(positions, 2, 3, 4, request, false);
-  EXPECT_THAT(third.micro().positions, ElementsAre(-1, -1));
+  BatchRows third(sequences, 2, 3, 4, request, false);
+  EXPECT_THAT(third.micro().sequences, ElementsAre(-1, -1));
 }
 
 TEST(BatchRows, ThatAreNotFilledArePadding) {
@@ -48,7 +48,7 @@ TEST(BatchRows, ThatAreNotFilledArePadding) {
   EXPECT_THAT(numbers_of(micro.batch.correct), ElementsAre(-1, -1));
   EXPECT_THAT(numbers_of(micro.batch.partner), ElementsAre(-1, -1));
   EXPECT_THAT(micro.counts, ElementsAre(0, 0));
-  EXPECT_EQ(micro.tokens + micro.answers + micro.keys + micro.pairs, 0);
+  EXPECT_EQ(micro.tokens + micro.answer_tokens + micro.attended_keys + micro.pairs, 0);
 }
 
 TEST(BatchRows, CountTheTargetsOfEveryHead) {
@@ -58,8 +58,8 @@ TEST(BatchRows, CountTheTargetsOfEveryHead) {
   add(rows, 1, 0, 1, 1);
   const MicroBatch micro = rows.finish();
   EXPECT_EQ(micro.tokens, 7);
-  EXPECT_EQ(micro.answers, 4);
-  EXPECT_EQ(micro.keys, 5 * 5 + 2 * 2);
+  EXPECT_EQ(micro.answer_tokens, 4);
+  EXPECT_EQ(micro.attended_keys, 5 * 5 + 2 * 2);
   // Of the first row, positions 2, 3 and 4 have a source one and two earlier, 3 and 4 three earlier, 4 four earlier.
   EXPECT_THAT(micro.counts, ElementsAre(3 + 1, 3, 2, 1));
   for (int64_t k = 1; k <= 4; ++k)
@@ -94,7 +94,7 @@ TEST(BatchRows, CountPromptsAsTargetsOnRequest) {
   const MicroBatch micro = rows.finish();
   EXPECT_THAT(micro.counts, ElementsAre(4, 3, 2));
   EXPECT_THAT(numbers_of(micro.targets[0]), ElementsAre(1, 1, 1, 1, 1, 0, 0, 0));
-  EXPECT_EQ(micro.answers, 1);
+  EXPECT_EQ(micro.answer_tokens, 1);
 }
 
 TEST(BatchRows, SeparateTheDocumentsOfARow) {
@@ -107,7 +107,7 @@ TEST(BatchRows, SeparateTheDocumentsOfARow) {
   EXPECT_THAT(micro.counts, ElementsAre(2 + 2, 1 + 1)) << "no source has its target in another document";
   EXPECT_THAT(numbers_of(micro.sources(1)), ElementsAre(1, 1, 0, 1, 1, 0, 0));
   EXPECT_THAT(numbers_of(micro.sources(2)), ElementsAre(1, 0, 0, 1, 0, 0, 0));
-  EXPECT_EQ(micro.keys, 3 * 3 + 3 * 3);
+  EXPECT_EQ(micro.attended_keys, 3 * 3 + 3 * 3);
 }
 
 TEST(BatchRows, HaveTheEndsOfTheirDocumentsForADevice) {
@@ -130,7 +130,7 @@ TEST(BatchRows, CountNoKeyBeyondTheWindowOfTheAttention) {
   BatchRows rows({0, 1}, 0, 1, 8, request, false);
   add(rows, 0, 0, 0, 8);
   add(rows, 1, 0, 0, 2);
-  EXPECT_EQ(rows.micro().keys, 8 * 3 + 2 * 2);
+  EXPECT_EQ(rows.micro().attended_keys, 8 * 3 + 2 * 2);
 }
 
 TEST(BatchRows, HaveTheIdsThatWereWritten) {

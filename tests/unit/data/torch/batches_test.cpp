@@ -41,7 +41,7 @@ TEST(WindowBatches, GiveARankItsPartOfAMicroBatch) {
   const auto source = source_of(windows, DataOrder::sequential, /*batch_size=*/2);
   EXPECT_EQ(source->count(), 20);
   const MicroBatch micro = source->training(/*first=*/8, /*rank=*/1, /*world=*/3);
-  EXPECT_THAT(micro.positions, ElementsAre(10, 11));
+  EXPECT_THAT(micro.sequences, ElementsAre(10, 11));
   EXPECT_THAT(micro.windows, ElementsAre(10, 11));
   EXPECT_THAT(numbers_of(micro.batch.sequence), ElementsAre(10, 11));
   EXPECT_THAT(numbers_of(micro.batch.tokens), ElementsAre(100, 101, 102, 103, 110, 111, 112, 113));
@@ -95,8 +95,8 @@ TEST(WindowBatches, HoldOneDocumentOfAnswersWithoutAnEndOfText) {
   EXPECT_TRUE(micro.targets.all().item<bool>());
   EXPECT_FALSE(micro.documents.defined());
   EXPECT_EQ(micro.tokens, 12);
-  EXPECT_EQ(micro.answers, 12);
-  EXPECT_EQ(micro.keys, 2 * 6 * 6);
+  EXPECT_EQ(micro.answer_tokens, 12);
+  EXPECT_EQ(micro.attended_keys, 2 * 6 * 6);
   EXPECT_THAT(micro.counts, ElementsAre(2 * 5, 2 * 4, 2 * 3));
 }
 
@@ -110,7 +110,7 @@ TEST(WindowBatches, EndADocumentWithItsEndOfText) {
   const MicroBatch two = documents_with(2);
   EXPECT_THAT(numbers_of(two.documents.begins), ElementsAre(0, 0, 0, 3, 3, 3, 3));
   EXPECT_THAT(two.counts, ElementsAre(2 + 3, 1 + 2));
-  EXPECT_EQ(two.keys, 3 * 3 + 4 * 4);
+  EXPECT_EQ(two.attended_keys, 3 * 3 + 4 * 4);
   EXPECT_THAT(numbers_of(two.sources(1)), ElementsAre(1, 1, 0, 1, 1, 1, 0)) << "no target behind the end of a text";
   EXPECT_THAT(numbers_of(documents_with(0).documents.begins), ElementsAre(0, 1, 1, 1, 1, 1, 1)) << "the end alone";
   EXPECT_THAT(numbers_of(documents_with(6).documents.begins), ElementsAre(0, 0, 0, 0, 0, 0, 0));
@@ -131,7 +131,7 @@ TEST(WindowBatches, ReadEachHeldOutWindowOnceWithPaddingBehindTheLast) {
   EXPECT_THAT(all, ElementsAre(0, 1, 2, 3, 4, -1));
   EXPECT_EQ(tokens, 5 * 4);
   const MicroBatch last = source->held_out(0, 5, 2, 3);
-  EXPECT_THAT(last.positions, ElementsAre(4, -1));
+  EXPECT_THAT(last.sequences, ElementsAre(4, -1));
   EXPECT_THAT(numbers_of(last.targets), ElementsAre(1, 1, 1, 1, 0, 0, 0, 0));
   EXPECT_THAT(windows.reads, testing::SizeIs(5)) << "padding reads nothing";
 }

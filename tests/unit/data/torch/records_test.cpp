@@ -90,7 +90,7 @@ TEST_F(RecordData, ArePackedIntoSequencesWhoseRecordsAreSeparate) {
   EXPECT_EQ(numbers_of(micro.batch.correct), (Ids{-1, -1})) << "of several records";
   EXPECT_EQ(micro.windows, (Ids{0, 1})) << "packs";
   EXPECT_EQ(micro.tokens, 15 + 6 + 4);
-  EXPECT_EQ(micro.keys, 15 * 15 + 6 * 6 + 4 * 4);
+  EXPECT_EQ(micro.attended_keys, 15 * 15 + 6 * 6 + 4 * 4);
   for (int64_t k = 1; k <= 3; ++k) EXPECT_EQ(micro.counts[size_t(k - 1)], micro.sources(k).sum().item<int64_t>()) << k;
 }
 
@@ -113,7 +113,7 @@ TEST_F(RecordData, BecomePromptAnswerAndPadding) {
   EXPECT_EQ(numbers_of(micro.batch.correct), (Ids{1, 0, -1}));
   EXPECT_EQ(numbers_of(micro.batch.partner), (Ids{-1, -1, -1}));
   EXPECT_EQ(micro.windows, (Ids{0, 1, 2}));
-  EXPECT_EQ(micro.answers, 4 + 2 + 1);
+  EXPECT_EQ(micro.answer_tokens, 4 + 2 + 1);
   for (int64_t k = 1; k <= 3; ++k)
     EXPECT_EQ(micro.counts[size_t(k - 1)], valid_sources(micro.targets, k).sum().item<int64_t>()) << k;
   request.prompts = true;
@@ -195,7 +195,7 @@ TEST_F(RecordData, LongerThanASequenceAreTruncatedOnRequest) {
   const auto micro = training_batches(e, prepared, {}, 1)->training(0, 0, 1);
   ASSERT_EQ(micro.batch.tokens.size(1), 64);
   EXPECT_EQ(numbers_of(micro.batch.tokens[1].narrow(0, 60, 4)), (Ids{'x', 'x', 'x', 'x'})) << "without end of text";
-  EXPECT_EQ(micro.answers, 4 + 62);
+  EXPECT_EQ(micro.answer_tokens, 4 + 62);
   EXPECT_EQ(said[said.size() - 2],
             "2 records to train on, 0 for validation; 1 truncated to 64 (longest: 103 tokens); excluded: 1 longer than "
             "train.sequence_length 64 (longest: 103 tokens), 0 of held-out problems");
@@ -263,7 +263,7 @@ TEST_F(RecordData, OfSeveralTurnsHaveTheirKindAtEachToken) {
   EXPECT_EQ(answers(1), "a<|im_end|>") << "nothing after the user's last message";
   for (int64_t k = 1; k <= 3; ++k)
     EXPECT_EQ(micro.counts[size_t(k - 1)], valid_sources(micro.targets, k).sum().item<int64_t>()) << k;
-  EXPECT_EQ(micro.answers, micro.batch.kind.eq(answer_kind).sum().item<int64_t>());
+  EXPECT_EQ(micro.answer_tokens, micro.batch.kind.eq(answer_kind).sum().item<int64_t>());
 }
 
 TEST_F(RecordData, OfPreferencesArePairs) {

@@ -57,14 +57,14 @@ class BlockTest : public testing::TestWithParam<int64_t> {
     at::manual_seed(5);
     input_ = at::randn({num_sequences, positions, 8}).requires_grad_(true);
     d_output_ = at::randn({num_sequences, positions, 8});
-    pass_ = {true, 1, 1, at::arange(num_sequences, at::kLong), {}};
+    context_ = {true, 1, 1, at::arange(num_sequences, at::kLong), {}};
   }
   Block make(const Adapter* adapter = nullptr) {
     model_ = small(GetParam());
-    LayoutRequest request;
-    request.model = &model_;
-    request.adapter = adapter;
-    for (const UnitSpec& unit : model_units(request))
+    ModelSpec spec;
+    spec.model = &model_;
+    spec.adapter = adapter;
+    for (const UnitSpec& unit : model_units(spec))
       for (const ParameterSpec& parameter : unit.parameters)
         handles_[parameter.name] = store_.add(at::randn(parameter.shape) * 0.5);
     return {model_, "layers.0", [this](const std::string& name) { return handles_.at(name); }, adapter};
@@ -82,7 +82,7 @@ class BlockTest : public testing::TestWithParam<int64_t> {
   std::map<std::string, WeightHandle> handles_;
   std::map<std::string, Tensor> wide_;
   Tensor input_, d_output_;
-  Pass pass_;
+  ForwardContext context_;
 };
 
 Tensor plain_norm(const Tensor& x, const Tensor& weight, double eps) {
@@ -126,7 +126,7 @@ Tensor BlockTest::plain(const Tensor& x) {
 
 TEST_P(BlockTest, OutputAndEveryGradientEqualThePlainBlock) {
   const Block block = make();
-  const Tensor output = block.forward(input_, table(), pass_);
+  const Tensor output = block.forward(input_, table(), context_);
   const Tensor d_input = torch::autograd::grad({output}, {input_}, {d_output_})[0];
   const Tensor x = input_.detach().to(at::kDouble).requires_grad_(true);
   const Tensor expected = plain(x);
@@ -142,7 +142,8 @@ TEST_P(BlockTest, NoPositionDependsOnALaterOne) {
   const Block block = make();
   Tensor changed = input_.detach().clone();
   changed.narrow(1, 4, 2).add_(1.0);
-  const Tensor before = block.forward(input_.detach(), table(), pass_), after = block.forward(changed, table(), pass_);
+  const Tensor before = block.forward(input_.detach(), table(), context_),
+               after = block.forward(changed, table(), context_);
   EXPECT_LT(distance(after.narrow(1, 0, 4), before.narrow(1, 0, 4)), 1e-6);
   EXPECT_GT(distance(after.narrow(1, 4, 2), before.narrow(1, 4, 2)), 1e-2);
 }
@@ -150,7 +151,7 @@ TEST_P(BlockTest, NoPositionDependsOnALaterOne) {
 TEST_P(BlockTest, AdapterParametersAreUsedAndDifferentiated) {
   const BesideValues adapter(0.0);
   const Block block = make(&adapter);
-  const Tensor output = block.forward(input_, table(), pass_);
+  const Tensor output = block.forward(input_, table(), context_);
   torch::autograd::grad({output}, {input_}, {d_output_});
   const Tensor expected = plain(input_.detach().to(at::kDouble));
   expected.backward(d_output_.to(at::kDouble));
@@ -162,11 +163,13 @@ TEST_P(BlockTest, AdapterParametersAreUsedAndDifferentiated) {
 TEST_P(BlockTest, DropoutDependsOnSequenceAndStepOnly) {
   const BesideValues adapter(0.5);
   const Block block = make(&adapter);
-  const auto run = [&](const Tensor& x, const Pass& pass) { return block.forward(x.detach(), table(), pass); };
-  const Tensor first = run(input_, pass_);
-  EXPECT_TRUE(at::equal(run(input_, pass_), first)) << "a second run draws differently";
-  Pass second_alone = pass_, next_step = pass_, evaluating = pass_;
-  second_alone.sequence = pass_.sequence.narrow(0, 1, 1);
+  const auto run = [&](const Tensor& x, const ForwardContext& context) {
+    return block.forward(x.detach(), table(), context);
+  };
+  const Tensor first = run(input_, context_);
+  EXPECT_TRUE(at::equal(run(input_, context_), first)) << "a second run draws differently";
+  ForwardContext second_alone = context_, next_step = context_, evaluating = context_;
+  second_alone.sequence = context_.sequence.narrow(0, 1, 1);
   EXPECT_LT(distance(run(input_.narrow(0, 1, 1), second_alone), first.narrow(0, 1, 1)), 1e-6) << "depends on the batch";
   next_step.step = 2;
   EXPECT_GT(distance(run(input_, next_step), first), 1e-3) << "every step draws the same";
@@ -193,7 +196,7 @@ TEST(LinearLayer, AnAdapterThatReadsAnUndeclaredParameterIsRefused) {
       },
       &adapter);
   try {
-    layer(at::ones({1, 4}), Pass{});
+    layer(at::ones({1, 4}), ForwardContext{});
     FAIL() << "an unknown parameter was used";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("lora_C"), std::string::npos) << error.what();

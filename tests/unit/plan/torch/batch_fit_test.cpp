@@ -33,7 +33,7 @@ TEST(BatchFit, FindsTheLastBatchThatFitsWhereMemoryIsNotAffine) {
   const auto largest = [](const std::function<int64_t(int64_t)>& bytes_of, int64_t bytes) {
     const PlanStep plan_step = [&](const StepRequest& request) {
       PlannedStep step;
-      step.phases["forward"].total = bytes_of(request.sequences);
+      step.phases["forward"].total = bytes_of(request.sequences_per_rank);
       return step;
     };
     return largest_batch(plan_step, StepRequest(), bytes)->batch_size;
@@ -45,8 +45,8 @@ TEST(BatchFit, FindsTheLastBatchThatFitsWhereMemoryIsNotAffine) {
 TEST(BatchFit, WhatTheAllocatorOfADeviceHoldsMustFit) {
   const PlanStep plan_step = [](const StepRequest& request) {
     PlannedStep step;
-    step.phases["forward"].total = 100 * request.sequences;
-    step.reserved = 100 * request.sequences + 250;
+    step.phases["forward"].total = 100 * request.sequences_per_rank;
+    step.reserved = 100 * request.sequences_per_rank + 250;
     return step;
   };
   const auto batch = largest_batch(plan_step, StepRequest(), 1000);
@@ -85,7 +85,7 @@ TestPlan on_four_ranks(Strategy strategy, bool on_cuda) {
   plan.experiment.model.dim = 512;
   plan.experiment.model.ffn_dim = 1536;
   plan.experiment.model.layers = 8;
-  plan.positions = 2048;
+  plan.sequence_length = 2048;
   plan.strategy = strategy;
   plan.ranks = 4;
   plan.on_cuda = on_cuda;

@@ -57,8 +57,8 @@ inline std::map<std::string, MemorySnapshot> phases_since(const MemoryUsage& bef
 inline TestPlan plan_of(const ModelConfig& model, int64_t sequences, int64_t positions) {
   TestPlan plan;
   plan.experiment.model = model;
-  plan.sequences = sequences;
-  plan.positions = positions;
+  plan.sequences_per_rank = sequences;
+  plan.sequence_length = positions;
   return plan;
 }
 

@@ -57,7 +57,7 @@ std::map<std::string, MemorySnapshot> phases_of_run(const TestPlan& plan, int ra
   Peers peers(rank, int(plan.ranks));
   Channels all(peers, echo, echo, std::chrono::milliseconds(0));
   all.form_sections(int(plan.sections));
-  all.section_channels().share_sequences(int(plan.sequence), int(plan.tensor));
+  all.section_channels().share_sequences(int(plan.sequence_ranks), int(plan.tensor_ranks));
   const MemoryUsage before = memory_usage();
   TinyTraining training(in_layout(plan.experiment, plan), plan.weighting(), all.section_channels());
   training->step();

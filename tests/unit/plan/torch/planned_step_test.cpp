@@ -70,11 +70,11 @@ TestPlan plan_of(const Experiment& e, const Make& weighting) {
   plan.strategy = e.parallel.strategy;
   plan.shard_group_size = e.parallel.shard_group_size;
   plan.ranks = e.parallel.processes;
-  plan.sequence = e.parallel.sequence;
-  plan.tensor = e.parallel.tensor;
+  plan.sequence_ranks = e.parallel.sequence;
+  plan.tensor_ranks = e.parallel.tensor;
   plan.sections = e.parallel.pipeline;
-  plan.sequences = e.train.batch_size;
-  plan.positions = e.train.sequence_length;
+  plan.sequences_per_rank = e.train.batch_size;
+  plan.sequence_length = e.train.sequence_length;
   plan.gradient_accumulation = e.train.gradient_accumulation;
   plan.activation_checkpointing = e.parallel.activation_checkpointing;
   return plan;
@@ -360,7 +360,8 @@ TEST(Reserved, IsThatOfEachPlannedStepAlone) {
   EXPECT_EQ(planned(plan).reserved, 0) << "on the CPU";
   plan.on_cuda = true;
   const PlannedStep step = planned(plan);
-  EXPECT_GT(step.reserved, highest(step.phases)->second.total + (int64_t{32} << 20)) << "with the workspace of cuBLAS";
+  EXPECT_GT(step.reserved, highest_phase(step.phases)->second.total + (int64_t{32} << 20))
+      << "with the workspace of cuBLAS";
   EXPECT_EQ(planned(plan).reserved, step.reserved);
 }
 
@@ -371,7 +372,7 @@ TEST(Reserved, GrowsByWhatFurtherMicroBatchesKeep) {
   const PlannedStep three = planned(plan);
   plan.gradient_accumulation = 1000;
   const PlannedStep thousand = planned(plan);
-  const int64_t kept = highest(thousand.phases)->second.total - highest(three.phases)->second.total;
+  const int64_t kept = highest_phase(thousand.phases)->second.total - highest_phase(three.phases)->second.total;
   EXPECT_GE(kept, 0);
   EXPECT_EQ(thousand.reserved, three.reserved + kept);
 }
@@ -412,7 +413,8 @@ TEST(PlannedSeconds, OfABorderAreOneExchangeMoreThanMicroBatches) {
     TestPlan plan = two_sections(micro_batches);
     const double computed = planned(plan).work.seconds;
     plan.rates->network = 1e6;
-    const double exchange = double(plan.sequences * plan.positions * plan.experiment.model.dim) * sizeof(float) / 1e6;
+    const double exchange =
+        double(plan.sequences_per_rank * plan.sequence_length * plan.experiment.model.dim) * sizeof(float) / 1e6;
     EXPECT_NEAR(planned(plan).work.seconds - computed, double(micro_batches + 1) * exchange, 1e-9) << micro_batches;
   }
 }
@@ -567,7 +569,7 @@ TestPlan thousand_ranks() {
   plan.experiment.model.layers = 6;
   plan.ranks = 1024;
   plan.sections = 4;
-  plan.tensor = plan.sequence = 2;
+  plan.tensor_ranks = plan.sequence_ranks = 2;
   plan.strategy = Strategy::hybrid_shard;
   plan.shard_group_size = 8;
   plan.gradient_accumulation = 4;
@@ -610,7 +612,7 @@ TEST(PlannedCollectives, RanksThatAgreeAreNotRefused) {
         plan.strategy = strategy;
         plan.ranks = 8;
         plan.shard_group_size = strategy == Strategy::hybrid_shard ? 4 : 0;
-        plan.sequence = sequence;
+        plan.sequence_ranks = sequence;
         plan.compare_ranks = true;
         EXPECT_NO_THROW(planned(plan)) << to_string(strategy) << ", " << to_string(optimizer) << ", " << sequence;
       }

@@ -17,7 +17,7 @@ int64_t bytes_of(MemoryCategory category, int64_t vocab_size) {
   TestPlan plan = test::small_plan();
   plan.experiment.model.vocab_size = vocab_size;
   plan.strategy = Strategy::no_shard;
-  plan.ranks = plan.tensor = 2;
+  plan.ranks = plan.tensor_ranks = 2;
   return planned(plan).phases.at("forward").bytes[size_t(category)];
 }
 
@@ -32,7 +32,7 @@ TEST(PlannedVocabulary, IsHalfOnEachOfTwoRanksThatHaveEqualParts) {
 /// Half of the tokens, as their weighting states.
 std::unique_ptr<Weighting> keeps_half() {
   return std::make_unique<Weigh>(Needs{.when = When::head}, [](AnyStep step) {
-    return Weights::by_source(step.valid().to(at::kFloat), /*share=*/0.5);
+    return Weights::by_source(step.valid().to(at::kFloat), /*max_nonzero_share=*/0.5);
   });
 }
 
@@ -43,8 +43,8 @@ TEST(PlannedVocabulary, RanksThatSelectTokensAgreeOnTheirCollectives) {
       TestPlan plan = test::small_plan();
       plan.on_cuda = on_cuda;
       plan.ranks = 4;
-      plan.tensor = 2;
-      plan.sequence = sequence;
+      plan.tensor_ranks = 2;
+      plan.sequence_ranks = sequence;
       plan.weighting = keeps_half;
       plan.compare_ranks = true;
       EXPECT_NO_THROW(planned(plan)) << (on_cuda ? "cuda" : "cpu") << ", sequence " << sequence;
@@ -56,7 +56,7 @@ double operations(int64_t tensor, double share) {
   TestPlan plan = test::small_plan();
   plan.on_cuda = true;
   plan.ranks = 2;
-  plan.tensor = tensor;
+  plan.tensor_ranks = tensor;
   plan.weighting = [share] {
     return std::make_unique<Weigh>(Needs{.when = When::head}, [share](AnyStep step) {
       return Weights::by_source(step.valid().to(at::kFloat), share);

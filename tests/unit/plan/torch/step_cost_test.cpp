@@ -72,11 +72,11 @@ StepTime time_of(const Variant& one, const Rates& rates, double peak) {
 /// In fp32, padded for `ranks`, of the units whose names begin like that.
 double bytes_of(const TestPlan& plan, int64_t ranks, const std::string& name = "") {
   const test::Everything everything;
-  LayoutRequest request;
-  request.model = &plan.experiment.model;
-  request.adapter = &everything;
+  ModelSpec spec;
+  spec.model = &plan.experiment.model;
+  spec.adapter = &everything;
   int64_t elements = 0;
-  for (const UnitSpec& unit : model_units(request)) {
+  for (const UnitSpec& unit : model_units(spec)) {
     if (!unit.name.starts_with(name)) continue;
     int64_t of_unit = 0;
     for (const ParameterSpec& parameter : unit.parameters) of_unit += round_up(parameter.count(), alignment);
@@ -85,7 +85,7 @@ double bytes_of(const TestPlan& plan, int64_t ranks, const std::string& name = "
   return 4 * double(elements);
 }
 
-TEST(Work, NoShardingSendsAndGathersEachGradientOncePerStep) {
+TEST(RankWork, NoShardingSendsAndGathersEachGradientOncePerStep) {
   TestPlan request = test::small_plan();
   const double once = variant(request, Strategy::no_shard, 1, 4).step.work.traffic.bus;
   EXPECT_EQ(once, bytes_of(request, 4) * 3 / 4 * 2);
@@ -93,7 +93,7 @@ TEST(Work, NoShardingSendsAndGathersEachGradientOncePerStep) {
   EXPECT_EQ(variant(request, Strategy::no_shard, 1, 4).step.work.traffic.bus, once);
 }
 
-TEST(Work, KeptWeightsAreGatheredOncePerStepAndGradientsReducedPerMicroBatch) {
+TEST(RankWork, KeptWeightsAreGatheredOncePerStepAndGradientsReducedPerMicroBatch) {
   TestPlan request = test::small_plan();
   const double part = bytes_of(request, 4) * 3 / 4;
   for (const int micro_batches : {1, 2, 3, 7}) {
@@ -102,7 +102,7 @@ TEST(Work, KeptWeightsAreGatheredOncePerStepAndGradientsReducedPerMicroBatch) {
   }
 }
 
-TEST(Work, FullShardingGathersTheTrunkAgainInBackward) {
+TEST(RankWork, FullShardingGathersTheTrunkAgainInBackward) {
   TestPlan request = test::small_plan();
   const double trunk = bytes_of(request, 4, "layers.0") + bytes_of(request, 4, "layers.1");
   const double part = (2 * bytes_of(request, 4) + trunk) * 3 / 4;
@@ -112,14 +112,14 @@ TEST(Work, FullShardingGathersTheTrunkAgainInBackward) {
   }
 }
 
-TEST(Work, HybridShardingBetweenHostsSendsOnlySumsOfShards) {
+TEST(RankWork, HybridShardingBetweenHostsSendsOnlySumsOfShards) {
   const TestPlan request = test::small_plan();
-  const Work hybrid = variant(request, Strategy::hybrid_shard, 2, 4).step.work;
+  const RankWork hybrid = variant(request, Strategy::hybrid_shard, 2, 4).step.work;
   EXPECT_DOUBLE_EQ(hybrid.traffic.network, bytes_of(request, 8) / 4 / 2 * 2);
   EXPECT_GT(variant(request, Strategy::full_shard, 2, 4).step.work.traffic.network, hybrid.traffic.network);
 }
 
-TEST(Work, CheckpointingRepeatsTheForwardPassOfTheTrunk) {
+TEST(RankWork, CheckpointingRepeatsTheForwardPassOfTheTrunk) {
   TestPlan request = test::small_plan();
   const double plain = planned(request).work.operations;
   const double tokens = 4 * 128, of_block = 4 * 64 * 64 + 3 * 64 * 192, attention = 2 * 64 * 128;
@@ -128,20 +128,20 @@ TEST(Work, CheckpointingRepeatsTheForwardPassOfTheTrunk) {
   request.activation_checkpointing = 1;
   EXPECT_DOUBLE_EQ(planned(request).work.operations, plain + tokens * 2 * 2 * (of_block + attention));
   request.gradient_accumulation = 5;
-  const Work work = planned(request).work;
+  const RankWork work = planned(request).work;
   EXPECT_DOUBLE_EQ(work.operations, 5 * (plain + tokens * 2 * 2 * (of_block + attention)));
   EXPECT_DOUBLE_EQ(work.operations - work.extra, 5 * needed);
 }
 
-TEST(Work, FrozenModelsAndLossesThatAreNeededFirstAreExtra) {
+TEST(RankWork, FrozenModelsAndLossesThatAreNeededFirstAreExtra) {
   TestPlan request = test::small_plan();
-  const Work plain = planned(request).work;
+  const RankWork plain = planned(request).work;
   request.weighting = [] {
     return std::make_unique<test::Weigh>(Needs{.when = When::all, .reads = {Signal::reference_loss}}, [](auto step) {
       return Weights::by_source((step.get(Signal::reference_loss) > 0).to(at::kFloat));
     });
   };
-  const Work work = planned(request).work;
+  const RankWork work = planned(request).work;
   EXPECT_DOUBLE_EQ(work.operations - work.extra, plain.operations - plain.extra);
   EXPECT_GT(work.operations, plain.operations * 4 / 3);
   request.experiment.reference.heads = ReferenceHeads::own;  // the second head's block, and its logits
@@ -216,7 +216,7 @@ TEST(StepTime, LiesBetweenTheLargerPartAndTheSumOfBoth) {
   }
 }
 
-TEST(Work, AShardedOptimizerReducesOncePerStep) {
+TEST(RankWork, AShardedOptimizerReducesOncePerStep) {
   TestPlan request = test::small_plan();
   for (const int micro_batches : {1, 3, 7}) {
     request.gradient_accumulation = micro_batches;
@@ -247,7 +247,7 @@ TestPlan in_bf16(const ModelConfig& model, int64_t sequences, int64_t positions)
 /// Per second and device.
 double tokens(const Variant& variant, const Hardware& hardware) {
   const StepTime time = time_of(variant, *rates_on(hardware, Precision::bf16), 0);
-  return double(variant.request.sequences * variant.request.positions) / time.seconds;
+  return double(variant.request.sequences_per_rank * variant.request.sequence_length) / time.seconds;
 }
 
 /// benchmarks/llama3_h100_202412_torchtitan.md: Llama 3.1 8B, 2 x 8,192 tokens per H100 of 500 W, selective
@@ -307,7 +307,7 @@ TEST(Plan, SeventyBillionParametersFitOn64Devices) {
   model.future_tokens = 4;
   TestPlan request = in_bf16(model, 2, 4096);
   request.activation_checkpointing = 1;
-  const MemorySnapshot peak = highest(variant(request, Strategy::full_shard, 8, 8).step.phases)->second;
+  const MemorySnapshot peak = highest_phase(variant(request, Strategy::full_shard, 8, 8).step.phases)->second;
   const double parameters = 68'976'648'192;
   const auto bytes = [&](MemoryCategory category) { return double(peak.bytes[size_t(category)]); };
   EXPECT_NEAR((bytes(MemoryCategory::parameters) + bytes(MemoryCategory::optimizer)) / (12 * parameters / 64), 1,

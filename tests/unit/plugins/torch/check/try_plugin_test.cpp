@@ -95,7 +95,8 @@ struct TwiceTheInner : Wrapper {
 struct SquaredValue : Objective {
   Needs needs() const override { return {.values = {ValueSignal::of_policy("v")}, .heads = {{"v"}}}; }
   Tensor loss(ValueStep& step) override {
-    return ((step.leaf(ValueSignal::of_policy("v")) - 1).square() * step.valid()).sum() / step.answers().clamp_min(1);
+    return ((step.leaf(ValueSignal::of_policy("v")) - 1).square() * step.valid()).sum() /
+           step.answer_tokens().clamp_min(1);
   }
 };
 struct NotAScalar : SquaredValue {
