@@ -142,13 +142,13 @@ TEST(FirstHead, GivesATokenTheWeightOfHead1InEveryHead) {
     const auto around = test::weighting("first_head", {}, &inner);
     const Weights first = test::weigh(*around, step);
     EXPECT_EQ(first.meaning, Meaning::by_source);
-    EXPECT_EQ(first.share, 0.5);
+    EXPECT_EQ(first.max_nonzero_share, 0.5);
     inner.weights_ = Weights::by_source(at::zeros({2, 12}));
     for (int64_t head = 2; head <= 4; ++head) {
       step.head_in_hand = head;
       const Weights later = test::weigh(*around, step);
       ASSERT_EQ(later.meaning, Meaning::by_target);
-      EXPECT_EQ(later.share, 1);
+      EXPECT_EQ(later.max_nonzero_share, 1);
       for (int64_t target = step.offset(head); target < 12; ++target)  // its source in head 1 is the token before
         EXPECT_EQ(later.values[1][target].item<float>(), first.values[1][target - 1].item<float>());
     }

@@ -15,7 +15,7 @@ namespace wmtp {
 enum class When {
   token,   ///< TokenStep: depends only on the token's own signals; called inside the loss, chunk by chunk, in one pass
   before,  ///< BatchStep: does not need the policy's losses; called once, before the heads; one pass
-  head,    ///< HeadStep: needs the losses of one head; called once per head, after a loss-only pass
+  head,    ///< HeadStep: needs the losses of one head; called once per head, in order, after a loss-only pass
   all,     ///< BatchStep: needs the losses of all heads; called once, after a loss-only pass over all heads
 };
 
