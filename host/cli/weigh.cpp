@@ -19,8 +19,9 @@ namespace {
 
 constexpr const char* weigh_help =
     "show which validation tokens of a model a weighting would pick, without training\n\n"
-    "Of each FILE, an experiment or a part of one, [pipeline], [reference] and [value] are read; data, batches and\n"
-    "precision are those of the model's run. A model that no run of the log has saved needs whole experiments.\n\n"
+    "Of each FILE, an experiment or a part of one, [pipeline], [reference], [references] and [value] are read; data,\n"
+    "batches and precision are those of the model's run. A model that no run of the log has saved needs whole\n"
+    "experiments.\n\n"
     "The weightings are called with the batches of all ranks of that run, at the step of the model, with an empty\n"
     "state. A group's effective share is (sum w)^2 / (n sum w^2): 1 for equal weights, k if a share k of its tokens\n"
     "has weight 1 and the others 0. Kinds of tokens are of all heads together. The weight that two weightings have in\n"

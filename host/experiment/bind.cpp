@@ -27,6 +27,9 @@ std::vector<std::string> tables_in(const std::string& parent) {
 }
 
 std::string hint_for_unknown(const SchemaTable& table, const std::string& key) {
+  if (table.name == "references")
+    return "wanted [references.NAME], where NAME has at most 32 lower case letters, digits and '_', the first a "
+           "letter, and is not reference, policy, value or data";
   if (table.name == "parallel" && key == "stages") return "the stages of pipeline parallelism are `pipeline`";
   if (const std::string advice = advice_for_foreign_name(key); !advice.empty()) return advice;
   std::vector<std::string> keys;
@@ -72,7 +75,8 @@ class Binder {
   }
 
   void missing() {
-    for (const SchemaTable& table : schema()) {
+    for (const SchemaTable* one : tables_of(bound_.experiment)) {
+      const SchemaTable& table = *one;
       const bool inner = table.is_given && !table.is_given(bound_.experiment);
       if (inner || bound_.invalid_keys.count(table.name)) continue;
       std::vector<std::string> names;

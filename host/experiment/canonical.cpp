@@ -10,7 +10,8 @@ namespace {
 /// Calls visit(table, key or null, name, value) for every key with a value and every plugin option (key null).
 template <class OnValue>
 void for_each_value(const Experiment& e, OnValue on_value) {
-  for (const SchemaTable& table : schema()) {
+  for (const SchemaTable* one : tables_of(e)) {
+    const SchemaTable& table = *one;
     if ((table.is_given && !table.is_given(e)) || !applies_to(table.kinds, e.data.kind)) continue;
     for (const Key& key : table.keys) {
       if (!applies_to(key.kinds, e.data.kind)) continue;

@@ -26,6 +26,26 @@ std::filesystem::path Experiment::resolve(const std::string& path) const {
   return absolute_path(file.parent_path() / path);
 }
 
+bool is_reference_name(const std::string& name) {
+  const auto lower = [](char c) { return c >= 'a' && c <= 'z'; };
+  const auto allowed = [&](char c) { return lower(c) || (c >= '0' && c <= '9') || c == '_'; };
+  constexpr const char* taken[] = {"reference", "policy", "value", "data"};
+  return !name.empty() && name.size() <= 32 && lower(name[0]) && std::ranges::all_of(name, allowed) &&
+         std::ranges::count(taken, name) == 0;
+}
+
+std::vector<std::pair<std::string, const FrozenConfig*>> frozen_tables(const Experiment& e) {
+  std::vector<std::pair<std::string, const FrozenConfig*>> tables{{"reference", &e.reference}};
+  for (const auto& [name, frozen] : e.references) tables.emplace_back(reference_table(name), &frozen);
+  tables.emplace_back("value", &e.value);
+  return tables;
+}
+
+const FrozenConfig& frozen_config(const Experiment& e, const std::string& table) {
+  const auto tables = frozen_tables(e);
+  return *std::ranges::find(tables, table, [](const auto& one) { return one.first; })->second;
+}
+
 OptionValues given_options(const PluginChoice& choice) {
   OptionValues given;
   for (const std::string& name : choice.given) given[name] = choice.options.at(name);

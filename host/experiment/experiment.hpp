@@ -63,7 +63,7 @@ enum class ReferenceHeads { automatic, own, next };
 template <>
 inline constexpr auto names_of<ReferenceHeads> = std::array{"auto", "own", "next"};
 
-/// A frozen model: [reference], [value].
+/// A frozen model: [reference], [references.NAME], [value].
 struct FrozenConfig {
   bool given = false;
   std::string experiment;  ///< path (as written) of the stage that trains it
@@ -72,7 +72,7 @@ struct FrozenConfig {
   std::optional<Strategy> strategy;
   std::optional<Precision> precision;
   bool cache = true;                                 ///< whether to store its outputs for later epochs and runs
-  ReferenceHeads heads = ReferenceHeads::automatic;  ///< [reference] only; auto: own where it has all that are read
+  ReferenceHeads heads = ReferenceHeads::automatic;  ///< not [value]; auto: own where it has all that are read
   bool operator==(const FrozenConfig&) const = default;
 };
 
@@ -335,6 +335,7 @@ struct Experiment {
   std::string adapter_weights;  ///< [adapter] weights: initial values of the adapter's parameters
   ModelConfig model;
   FrozenConfig reference;
+  std::map<std::string, FrozenConfig> references;  ///< more of them: [references.NAME] by NAME
   FrozenConfig value;
   DataConfig data;
   TrainConfig train;
@@ -350,7 +351,7 @@ struct Experiment {
   std::string source;          ///< the text of the file
   /// What stated a key's value: "base.toml:12", "command line" or "weights"; by path, "train.steps". Else: a default.
   std::map<std::string, std::string> origins;
-  /// The experiments to run first, by the naming table: "model", "reference", "value".
+  /// The experiments to run first, by the naming table: "model", "reference", "references.NAME", "value".
   std::map<std::string, std::shared_ptr<const Experiment>> stages;
 
   /// The stage named by a table, or null.
@@ -384,10 +385,19 @@ inline int64_t num_head_blocks(const ModelConfig& m, int64_t heads) {
 std::string offsets_text(const std::vector<int64_t>& offsets, int64_t heads);
 inline int64_t head_dim(const ModelConfig& m) { return m.head_dim > 0 ? m.head_dim : m.dim / m.heads; }
 
-/// The tables of frozen models, given or not.
-inline std::array<std::pair<std::string, const FrozenConfig*>, 2> frozen_tables(const Experiment& e) {
-  return {{{"reference", &e.reference}, {"value", &e.value}}};
+/// Whether NAME may be that of [references.NAME]: at most 32 lower case letters, digits and '_', the first a letter,
+/// and none that a formula knows in another meaning.
+bool is_reference_name(const std::string& name);
+/// "references.NAME", the table and the prefix of its signals.
+inline std::string reference_table(const std::string& name) { return "references." + name; }
+/// Whether the model of this table of a frozen model predicts tokens.
+inline bool is_reference_table(const std::string& table) {
+  return table == "reference" || table.starts_with("references.");
 }
+/// The tables of frozen models by name: [reference] and [value], given or not, and each [references.NAME].
+std::vector<std::pair<std::string, const FrozenConfig*>> frozen_tables(const Experiment& e);
+/// One of them.
+const FrozenConfig& frozen_config(const Experiment& e, const std::string& table);
 
 /// The number of ranks on each of `hosts`. Error(usage) if they cannot have equally many.
 int64_t ranks_per_host(const Experiment& experiment, int64_t hosts);

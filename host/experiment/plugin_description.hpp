@@ -40,7 +40,7 @@ inline constexpr auto names_of<WeighingMoment> = std::array{"token", "before", "
 /// What a pipeline needs from the host with its options, so that a missing [reference] is reported before training.
 /// Adapters have no needs.
 struct PluginNeeds {
-  std::vector<std::string> reads;  ///< "reference.loss"
+  std::vector<std::string> reads;  ///< "reference.loss", "references.NAME.loss"
   std::vector<ValueHeadNeed> heads;
   bool pairs = false;                       ///< a correct and an incorrect answer in consecutive rows
   bool prompts = false;                     ///< prompt tokens are also targets

@@ -2,6 +2,8 @@
 #include "experiment/schema.hpp"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 
 #include "experiment/schema_key.hpp"
 
@@ -456,6 +458,16 @@ SchemaTable sweep_table() {
   return table;
 }
 
+/// The tables of each name that was asked for; they stay where they are.
+const std::vector<SchemaTable>& kept_reference_tables(const std::string& name) {
+  static std::mutex one_at_a_time;
+  static std::map<std::string, std::vector<SchemaTable>> kept;
+  const std::scoped_lock lock(one_at_a_time);
+  std::vector<SchemaTable>& tables = kept[name];
+  if (tables.empty()) tables = reference_tables(name);
+  return tables;
+}
+
 }  // namespace
 
 Key& Key::unset_when_empty() {
@@ -493,8 +505,22 @@ bool applies_to(const std::vector<DataKind>& kinds, DataKind kind) {
   return kinds.empty() || std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
 }
 
+std::vector<const SchemaTable*> tables_of(const Experiment& e) {
+  std::vector<const SchemaTable*> tables;
+  for (const SchemaTable& table : schema()) {
+    tables.push_back(&table);
+    if (table.name != "references") continue;
+    for (const auto& [name, frozen] : e.references)
+      for (const SchemaTable& one : kept_reference_tables(name)) tables.push_back(&one);
+  }
+  return tables;
+}
+
 const SchemaTable* find_table(const std::string& name) {
-  const auto& tables = schema();
+  const std::string prefix = reference_table("");
+  const std::string reference = name.starts_with(prefix) ? name.substr(prefix.size()) : "";
+  const std::string reference_name = reference.substr(0, reference.find('.'));
+  const auto& tables = is_reference_name(reference_name) ? kept_reference_tables(reference_name) : schema();
   const auto found = std::find_if(tables.begin(), tables.end(), [&](const SchemaTable& t) { return t.name == name; });
   return found == tables.end() ? nullptr : &*found;
 }

@@ -102,9 +102,13 @@ struct SchemaTable {
 
 const std::vector<SchemaTable>& schema();
 
+/// The tables that an experiment can have: those of the schema, and for each [references.NAME] of `e` those of NAME.
+std::vector<const SchemaTable*> tables_of(const Experiment& e);
+
 /// Whether a key or table that `kinds` of data allow applies to data of `kind`.
 bool applies_to(const std::vector<DataKind>& kinds, DataKind kind);
 
+/// Also of a table that only some experiments have: "references.NAME" for every valid NAME.
 const SchemaTable* find_table(const std::string& name);
 const Key* find_key(const SchemaTable& table, const std::string& key);
 

@@ -27,6 +27,8 @@ SchemaTable optional_table(SchemaTable table, Flag flag, std::vector<DataKind> k
 }
 
 std::vector<SchemaTable> model_tables();
+/// [references.NAME] and the tables in it.
+std::vector<SchemaTable> reference_tables(const std::string& name);
 std::vector<SchemaTable> data_tables();
 SchemaTable validation_table();
 

@@ -1,4 +1,4 @@
-// The schema's tables of plugins and models: [pipeline], [adapter], [model], [reference], [value].
+// The schema's tables of plugins and models: [pipeline], [adapter], [model], [reference], [references.NAME], [value].
 #include "experiment/model_config.hpp"
 #include "experiment/schema_key.hpp"
 
@@ -147,7 +147,7 @@ SchemaTable frozen_table(const std::string& name, const std::string& help, Froze
         key("cache", IN(frozen, cache), "whether later epochs and runs reuse its outputs, stored in a file")
             .not_in_identity()}},
       IN(frozen, given));
-  if (name == "reference")  // the identity has what follows from it (job/identity.cpp)
+  if (is_reference_table(name))  // the identity has what follows from it (job/identity.cpp)
     table.keys.push_back(key("heads", IN(frozen, heads),
                              "which of its heads the policy's head k is compared with: `own`: head k, which has read "
                              "the same tokens; `next`: the next-token head, which has read more; `auto`: `own` "
@@ -164,7 +164,7 @@ SchemaTable frozen_model_table(const std::string& name, Frozen frozen) {
                         ".weights` where it differs from `[model]`; without this table, that of the folder's "
                         "`config.json` or `params.json`, if it has one.",
                     model_keys(shape, false)};
-  if (name == "reference") {
+  if (is_reference_table(name)) {
     Key future_heads = key("future_heads", IN(shape, future_heads), "").defaults_to("as in `[model]`");
     future_heads.get = [shape](const Experiment& e) {
       const FutureHeads value = shape(e).future_heads;
@@ -180,6 +180,28 @@ SchemaTable frozen_model_table(const std::string& name, Frozen frozen) {
     empty.rope_theta = empty.norm_eps = 0;
   };
   return table;
+}
+
+/// All that a frozen model's table has.
+template <class Frozen>
+std::vector<SchemaTable> frozen_model_tables(const std::string& name, const std::string& help, Frozen frozen) {
+  return {frozen_table(name, help, frozen), frozen_model_table(name, frozen), frozen_rope_table(name, frozen)};
+}
+
+/// The model of [references.NAME], which an experiment that has no such table lacks.
+struct NamedReference {
+  std::string name;
+  FrozenConfig& operator()(Experiment& e) const { return e.references[name]; }
+  const FrozenConfig& operator()(const Experiment& e) const { return e.references.at(name); }
+};
+
+SchemaTable references_table() {
+  return {"references",
+          "More frozen models, each with a name: `[references.amateur]`, `[references.amateur.model]`. Their keys are "
+          "those of `[reference]`. A `formula` reads `amateur_loss` and `amateur_entropy`, and so the contrast between "
+          "two of them. A name has at most 32 lower case letters, digits and `_`, the first a letter; `reference`, "
+          "`policy`, `value` and `data` are none. Auxiliary losses and the log's samples know only `[reference]`.",
+          {}};
 }
 
 SchemaTable pipeline_table() {
@@ -287,18 +309,24 @@ SchemaTable model_table() {
 }  // namespace
 
 std::vector<SchemaTable> model_tables() {
-  return {pipeline_table(),
-          inner_table(),
-          auxiliary_loss_table(),
-          adapter_table(),
-          model_table(),
-          rope_table("model", AT(model.rope_scaling), [](const Experiment&) { return true; }),
-          frozen_table("reference", "A frozen model, for pipelines that read its outputs", AT(reference)),
-          frozen_model_table("reference", AT(reference)),
-          frozen_rope_table("reference", AT(reference)),
-          frozen_table("value", "A frozen model with a value head, for pipelines that read its values", AT(value)),
-          frozen_model_table("value", AT(value)),
-          frozen_rope_table("value", AT(value))};
+  std::vector<SchemaTable> tables{
+      pipeline_table(),
+      inner_table(),
+      auxiliary_loss_table(),
+      adapter_table(),
+      model_table(),
+      rope_table("model", AT(model.rope_scaling), [](const Experiment&) { return true; })};
+  for (const auto& part :
+       {frozen_model_tables("reference", "A frozen model, for pipelines that read its outputs", AT(reference)),
+        {references_table()},
+        frozen_model_tables("value", "A frozen model with a value head, for pipelines that read its values",
+                            AT(value))})
+    tables.insert(tables.end(), part.begin(), part.end());
+  return tables;
+}
+
+std::vector<SchemaTable> reference_tables(const std::string& name) {
+  return frozen_model_tables(reference_table(name), "", NamedReference{name});
 }
 
 }  // namespace wmtp

@@ -23,20 +23,19 @@ StoredHeads as_shared(StoredHeads stored, const ModelConfig& shape) {
 }
 
 /// The heads of `stored` that the reference has by its table and that predict the same tokens as the policy's.
-int64_t usable_heads(const StoredHeads& stored, const Experiment& experiment) {
-  const FrozenConfig& reference = experiment.reference;
+int64_t usable_heads(const StoredHeads& stored, const Experiment& experiment, const FrozenConfig& reference) {
   if (is_of_another_kind(stored, reference)) return 1;
   const int64_t heads = reference.model ? std::min(stored.count, reference.model->future_tokens) : stored.count;
   return common_heads(heads, stored.offsets.value_or(experiment.model.future_offsets), experiment.model);
 }
 
-[[noreturn]] void refuse_own(const Experiment& experiment, const std::filesystem::path& weights,
-                             const StoredHeads& stored) {
+[[noreturn]] void refuse_own(const std::string& table, const Experiment& experiment,
+                             const std::filesystem::path& weights, const StoredHeads& stored) {
   const std::string refused =
-      experiment.file.string() + ": [reference] heads = \"own\": " + weights.string() + ": found ";
-  const FrozenConfig& reference = experiment.reference;
+      experiment.file.string() + ": [" + table + "] heads = \"own\": " + weights.string() + ": found ";
+  const FrozenConfig& reference = frozen_config(experiment, table);
   if (is_of_another_kind(stored, reference))
-    throw Error(ExitStatus::data, refused + to_string(stored.kind) + " heads, [reference.model] has " +
+    throw Error(ExitStatus::data, refused + to_string(stored.kind) + " heads, [" + table + ".model] has " +
                                       to_string(reference.model->future_heads) + " ones; set its future_heads to \"" +
                                       to_string(stored.kind) + "\"");
   const ModelConfig& policy = experiment.model;
@@ -50,13 +49,14 @@ int64_t usable_heads(const StoredHeads& stored, const Experiment& experiment) {
 }
 
 /// With the heads to read, if weights have them.
-FrozenShape reference_shape(ModelConfig model, const Experiment& experiment, const std::filesystem::path& weights) {
-  const FrozenConfig& reference = experiment.reference;
+FrozenShape reference_shape(const std::string& table, ModelConfig model, const Experiment& experiment,
+                            const std::filesystem::path& weights) {
+  const FrozenConfig& reference = frozen_config(experiment, table);
   const int64_t wanted = experiment.model.future_tokens;
   if (wanted == 1 || reference.heads == ReferenceHeads::next) return {std::move(model), 1};
   const StoredHeads stored = as_shared(stored_heads(weights), model);
-  const int64_t found = usable_heads(stored, experiment);
-  if (lacks_own_heads(reference.heads, found, wanted)) refuse_own(experiment, weights, stored);
+  const int64_t found = usable_heads(stored, experiment, reference);
+  if (lacks_own_heads(reference.heads, found, wanted)) refuse_own(table, experiment, weights, stored);
   if (!reads_own_heads(reference.heads, found, wanted)) return {std::move(model), 1};
   model.layers += stored.count - model.future_tokens;  // the trunk stays as it is stated
   model.future_tokens = stored.count;
@@ -68,8 +68,8 @@ FrozenShape reference_shape(ModelConfig model, const Experiment& experiment, con
 }  // namespace
 
 FrozenShape frozen_shape(const std::string& table, const Experiment& experiment, const std::filesystem::path& weights) {
-  const bool is_reference = table == "reference";
-  const FrozenConfig& config = is_reference ? experiment.reference : experiment.value;
+  const bool is_reference = is_reference_table(table);
+  const FrozenConfig& config = frozen_config(experiment, table);
   if (const Experiment* stage = config.model ? nullptr : experiment.stage(table)) {
     const int64_t policy = experiment.model.future_tokens;
     const int64_t common = common_heads(stage->model.future_tokens, stage->model.future_offsets, experiment.model);
@@ -77,16 +77,17 @@ FrozenShape frozen_shape(const std::string& table, const Experiment& experiment,
     return {stage->model, !is_reference ? 0 : reads_own ? policy : 1};
   }
   ModelConfig model = config.model ? *config.model : read_model_config(weights, experiment.model);
-  return is_reference ? reference_shape(std::move(model), experiment, weights) : FrozenShape{std::move(model), 0};
+  return is_reference ? reference_shape(table, std::move(model), experiment, weights)
+                      : FrozenShape{std::move(model), 0};
 }
 
-bool reads_own_heads(const Experiment& experiment, const std::filesystem::path& database) {
-  const FrozenConfig& reference = experiment.reference;
-  if (!reference.given || experiment.model.future_tokens == 1) return false;
+bool reads_own_heads(const std::string& table, const Experiment& experiment, const std::filesystem::path& database) {
+  const FrozenConfig& reference = frozen_config(experiment, table);
+  if (!is_reference_table(table) || !reference.given || experiment.model.future_tokens == 1) return false;
   try {
     const std::filesystem::path weights =
         reference.weights.empty() ? std::filesystem::path() : resolve_weights(reference.weights, experiment, database);
-    return frozen_shape("reference", experiment, weights).token_heads > 1;
+    return frozen_shape(table, experiment, weights).token_heads > 1;
   } catch (const Error&) {
     return false;
   }

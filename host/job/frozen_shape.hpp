@@ -12,15 +12,15 @@ namespace wmtp {
 
 struct FrozenShape {
   ModelConfig model;        ///< its future_offsets at least of the heads that are read
-  int64_t token_heads = 0;  ///< that are read: of a reference 1, or as many as the policy has if its own are
+  int64_t token_heads = 0;  ///< that are read: of a reference 1, or as many as the policy has if its own are; else 0
 };
 
-/// Of the model of `table`: "reference" or "value". `weights`: its file or folder as it can be read; not read if a
-/// stage states the shape. Error(data) if it cannot be read, or has fewer heads than [reference] heads = "own" needs.
+/// Of the frozen model of `table`. `weights`: its file or folder as it can be read; not read if a stage states the
+/// shape. Error(data) if it cannot be read, or has fewer heads than heads = "own" of the table needs.
 FrozenShape frozen_shape(const std::string& table, const Experiment& experiment, const std::filesystem::path& weights);
 
-/// Whether the reference's own heads are read. False if there is none or it cannot be read, which the check of the
-/// inputs reports.
-bool reads_own_heads(const Experiment& experiment, const std::filesystem::path& database);
+/// Whether the own heads of the reference of `table` are read. False if there is none or it cannot be read, which the
+/// check of the inputs reports.
+bool reads_own_heads(const std::string& table, const Experiment& experiment, const std::filesystem::path& database);
 
 }  // namespace wmtp

@@ -115,15 +115,18 @@ InputHashes input_hashes(const Experiment& e, const Stages& stages, const Catalo
   if (!e.adapter_weights.empty())
     all.emplace_back("adapter.weights",
                      [&e, &database] { return weights_content_hash(resolve_adapter(e, database), database); });
-  for (const auto& [input, weights] : {std::pair("model.weights", e.model.weights),
-                                       {"reference.weights", e.reference.weights},
-                                       {"value.weights", e.value.weights}})
+  const auto add_weights = [&](const std::string& table, const std::string& weights) {
     if (!weights.empty())
-      all.emplace_back(input, [&e, &database, weights = weights] {
+      all.emplace_back(table + ".weights", [&e, &database, weights] {
         return weights_content_hash(resolve_weights(weights, e, database), database);
       });
-  // The next-token head has no entry, so that its runs keep the identity that they had before there was a choice.
-  if (reads_own_heads(e, database)) all.emplace_back("reference.heads", [] { return "own"; });
+  };
+  add_weights("model", e.model.weights);
+  for (const auto& [table, frozen] : frozen_tables(e)) {
+    add_weights(table, frozen->weights);
+    // The next-token head has no entry, so that its runs keep the identity that they had before there was a choice.
+    if (reads_own_heads(table, e, database)) all.emplace_back(table + ".heads", [] { return "own"; });
+  }
   for (const auto& [table, stage] : e.stages)
     all.emplace_back(table + ".experiment", [&stages, table = table] { return stages.at(table).config_hash; });
   return all;

@@ -30,7 +30,7 @@ struct Stage {
   std::filesystem::path model;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stage, config_hash, model)
-/// The stages of one experiment, by the naming table: "model", "reference", "value".
+/// The stages of one experiment, by the naming table: "model", "reference", "references.NAME", "value".
 using Stages = std::map<std::string, Stage>;
 
 /// The inputs of an experiment by name, each with a function that hashes it: data, tokenizer and weights by content (a

@@ -39,8 +39,9 @@ void check_frozen(const std::string& table, const FrozenConfig& config, const Ex
 std::vector<std::filesystem::path> verify_named_checkpoints(const Experiment& experiment,
                                                             const std::filesystem::path& database) {
   std::vector<std::filesystem::path> checkpoints;
-  for (const std::string& weights :
-       {experiment.model.weights, experiment.reference.weights, experiment.value.weights}) {
+  std::vector<std::string> named{experiment.model.weights};
+  for (const auto& [table, frozen] : frozen_tables(experiment)) named.push_back(frozen->weights);
+  for (const std::string& weights : named) {
     if (weights.empty()) continue;
     const FoundModel found = find_weights(weights, experiment, database);
     if (!found.note.empty()) log_info(found.note);
@@ -64,8 +65,8 @@ void check_inputs(const Experiment& experiment, int64_t processes, const Catalog
     check_initial_weights(find_complete_model(resolve_weights(weights, experiment, database), database),
                           experiment.model, objective ? 0 : experiment.model.future_tokens);
   }
-  check_frozen("reference", experiment.reference, experiment, catalog, database);
-  check_frozen("value", experiment.value, experiment, catalog, database);
+  for (const auto& [table, frozen] : frozen_tables(experiment))
+    check_frozen(table, *frozen, experiment, catalog, database);
 }
 
 std::vector<std::string> weight_warnings(const std::string& table, const std::filesystem::path& weights,
@@ -97,7 +98,7 @@ std::vector<std::string> input_warnings(const Experiment& experiment, const std:
     std::ranges::move(weight_warnings(table, weights, model), std::back_inserter(warnings));
   };
   add("model", experiment.model.weights, experiment.model);
-  for (const auto& [table, frozen] : {std::pair("reference", &experiment.reference), {"value", &experiment.value}})
+  for (const auto& [table, frozen] : frozen_tables(experiment))
     if (frozen->model) add(table, frozen->weights, *frozen->model);
   return warnings;
 }
@@ -131,7 +132,9 @@ void check_frozen_parameters(const Experiment& experiment, bool freezes) {
   if (parallel.replicate_frozen && !freezes)
     throw Error(ExitStatus::usage, experiment.file.string() + ": [parallel] replicate_frozen = true: adapter \"" +
                                        experiment.adapter.plugin + "\" freezes no parameter; remove it");
-  if (parallel.cpu_offload == CpuOffload::all && !freezes && !experiment.reference.given && !experiment.value.given)
+  const auto frozen_models = frozen_tables(experiment);
+  const bool has_frozen = std::ranges::any_of(frozen_models, [](const auto& one) { return one.second->given; });
+  if (parallel.cpu_offload == CpuOffload::all && !freezes && !has_frozen)
     throw Error(ExitStatus::usage, experiment.file.string() +
                                        ": [parallel] cpu_offload = \"all\": there are no frozen parameters; set true");
 }

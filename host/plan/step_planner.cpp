@@ -27,9 +27,12 @@ StepPlanner::~StepPlanner() = default;
 void StepPlanner::start() {
   folder_ = std::make_unique<ScratchFolder>();
   const std::filesystem::path file = folder_->path() / "experiment.toml";
-  Experiment planned = experiment_;  // the engine reads no weights, which may tell the reference's number of heads
-  if (planned.reference.given)
-    planned.reference.heads = reads_own_heads(experiment_, database_) ? ReferenceHeads::own : ReferenceHeads::next;
+  Experiment planned = experiment_;  // the engine reads no weights, which may tell a reference's number of heads
+  const auto decide = [&](const std::string& table, FrozenConfig& frozen) {
+    frozen.heads = reads_own_heads(table, experiment_, database_) ? ReferenceHeads::own : ReferenceHeads::next;
+  };
+  if (planned.reference.given) decide("reference", planned.reference);
+  for (auto& [name, frozen] : planned.references) decide(reference_table(name), frozen);
   std::ofstream(file) << repaired_utf8(to_toml(planned));  // paths of data, which a plan does not read
   engine_ = start_step_planner(file, catalog_.folders());
 }

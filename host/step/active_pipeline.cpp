@@ -22,11 +22,20 @@ void take_signal(ActivePipeline& pipeline, Signal signal, const Experiment& expe
   if (is_reference_signal(signal)) {
     if (!experiment.reference.given)
       refuse(pipeline.name, "it reads " + name + "; set [reference] experiment or weights");
-    pipeline.reference.insert(signal == Signal::reference_loss ? "loss" : "entropy");
+    pipeline.frozen["reference"].insert(signal == Signal::reference_loss ? "loss" : "entropy");
     return;
   }
   if (pipeline.needs.when == When::before && is_policy_signal(signal))
     refuse(pipeline.name, "it reads " + name + ", which is not available at When::before");
+}
+
+void take_reference(ActivePipeline& pipeline, const ReferenceSignal& signal, const Experiment& experiment) {
+  const std::string name = to_text(signal), table = reference_table(signal.name);
+  if (pipeline.objective)
+    refuse(pipeline.name, "it reads " + name + "; an objective can only read the value heads that it declares");
+  if (!experiment.references.contains(signal.name))
+    refuse(pipeline.name, "it reads " + name + "; set [" + table + "] experiment or weights");
+  pipeline.frozen[table].insert(signal.signal == Signal::reference_loss ? "loss" : "entropy");
 }
 
 void take_value(ActivePipeline& pipeline, const ValueSignal& value, const Experiment& experiment) {
@@ -35,7 +44,7 @@ void take_value(ActivePipeline& pipeline, const ValueSignal& value, const Experi
     if (pipeline.objective)
       refuse(pipeline.name, "it reads " + name + "; an objective can only read the value heads that it declares");
     if (!experiment.value.given) refuse(pipeline.name, "it reads " + name + "; set [value] experiment or weights");
-    pipeline.value.insert("value");
+    pipeline.frozen["value"].insert("value");
     return;
   }
   if (pipeline.needs.when == When::token)
@@ -67,6 +76,7 @@ ActivePipeline make_pipeline(const std::string& name, std::unique_ptr<Weighting>
   if (pipeline.objective && pipeline.needs.heads.empty())
     refuse(name, "the objective declares no value head, so there is nothing to train");
   for (const Signal signal : pipeline.needs.reads) take_signal(pipeline, signal, experiment);
+  for (const ReferenceSignal& signal : pipeline.needs.references) take_reference(pipeline, signal, experiment);
   for (const ValueSignal& value : pipeline.needs.values) take_value(pipeline, value, experiment);
   return pipeline;
 }
@@ -96,7 +106,7 @@ void add_auxiliary_loss(const std::string& name, std::unique_ptr<AuxiliaryLoss> 
     throw Error(ExitStatus::plugin, "auxiliary loss '" + name + "' applies to none of the heads: found [model] " +
                                         "future_tokens = " + std::to_string(heads) + "; raise it, or remove " +
                                         "[auxiliary_loss]");
-  if (active.needs.reference) pipeline.reference.insert("hidden");
+  if (active.needs.reference) pipeline.frozen["reference"].insert("hidden");
 }
 
 }  // namespace wmtp

@@ -1,6 +1,7 @@
 // The pipeline of a run: its plugin and the plugin's needs. A plugin that needs an unavailable signal is refused here.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -27,8 +28,9 @@ struct ActivePipeline {
   std::unique_ptr<Weighting> weighting;  ///< this or the objective; the other is null
   std::unique_ptr<Objective> objective;
   Needs needs;
-  /// What is read from the frozen models: "loss", "entropy", "value"; "hidden" states, from which logits are computed.
-  std::set<std::string> reference, value;
+  /// What is read from the frozen models, by table: "loss", "entropy", "value"; "hidden" states, from which logits are
+  /// computed. [reference] is the first.
+  std::map<std::string, std::set<std::string>> frozen;
   std::optional<ActiveAuxiliaryLoss> auxiliary_loss;
 
   bool reads(Signal signal) const;

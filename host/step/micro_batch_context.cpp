@@ -99,7 +99,12 @@ Tensor MicroBatchContext::agreement() const {
 Tensor MicroBatchContext::signal(Signal signal) const {
   if (signal == Signal::policy_agreement && weigh_context_.policy.likeliest.defined()) return agreement();
   if (is_policy_signal(signal) && policy_signal(signal).defined()) return policy_signal(signal);
-  const std::string name = to_text(signal);
+  return known_signal(to_text(signal));
+}
+
+Tensor MicroBatchContext::signal(const ReferenceSignal& signal) const { return known_signal(to_text(signal)); }
+
+Tensor MicroBatchContext::known_signal(const std::string& name) const {
   if (const auto known = known_.find(name); known != known_.end()) return align_to_context(known->second);
   throw Error(ExitStatus::plugin, "plugin reads " + name +
                                       ", which is not available here; declare it in needs() and choose the right When");

@@ -75,8 +75,8 @@ class GivenTensors {
 class MicroBatchContext {
  public:
   /// `frozen`: by name: "reference.loss" and "reference.entropy" of the next token [B,S], or of as many heads as the
-  /// policy has [B,S,H]; "reference.hidden" [K,B,L,D]; "value.value" [B,S]. Everything passed by reference must outlive
-  /// this object.
+  /// policy has [B,S,H], and so of "references.NAME"; "reference.hidden" [K,B,L,D]; "value.value" [B,S]. Everything
+  /// passed by reference must outlive this object.
   MicroBatchContext(const RunContext& run_context, const StepContext& step_context, const MicroBatch& micro,
                     std::map<std::string, at::Tensor> frozen = {});
 
@@ -121,6 +121,7 @@ class MicroBatchContext {
   Tensor pairs() const { return at::scalar_tensor(double(step_context_.counts.pairs), at::kDouble); }
   /// Error(plugin) unless the plugin has declared it for this weigh_context.
   Tensor signal(Signal signal) const;
+  Tensor signal(const ReferenceSignal& signal) const;
   Tensor value(const ValueSignal& value) const;
   Tensor leaf(const ValueSignal& value) const;
   Tensor uniform(int64_t stream) const;
@@ -131,6 +132,8 @@ class MicroBatchContext {
   /// Error(plugin) unless the tensor is dense and on the CPU or the batch's device.
   void check_holds_values(const Tensor& tensor, const std::string& what) const;
   Tensor agreement() const;
+  /// A signal of a reference or of the data, by name, aligned. Error as of signal().
+  Tensor known_signal(const std::string& name) const;
   /// One of its scores that is a signal; undefined if the host has not computed it.
   const Tensor& policy_signal(Signal signal) const;
   /// [B,S] by source for the target of a head: the signal of the frozen model's head, or, of a model that predicts only

@@ -49,6 +49,7 @@ class TokenPart final : public View {
   using View::View;
   int64_t head() const override { return this->context_.head(); }
   Tensor get(Signal signal) override { return this->context_.signal(signal); }
+  Tensor get(const ReferenceSignal& signal) override { return this->context_.signal(signal); }
 };
 using TokenView = TokenPart<StepView<TokenStep>>;
 using HeadView = TokenPart<WholeView<HeadStep>>;

@@ -34,7 +34,7 @@ std::string model_shape_text(const ModelConfig& shape) {
 }
 
 struct FrozenTable {
-  std::string name;  ///< "reference" or "value"
+  std::string name;  ///< "reference", "references.NAME" or "value"
   const FrozenConfig& config;
   const std::set<std::string>& wanted;
   bool reads_scores;
@@ -115,9 +115,9 @@ FrozenCaches open_frozen(Session& session, const Experiment& experiment, const S
                          const ActivePipeline& pipeline, const Prepared& data) {
   FrozenCaches opened;
   if (!section_of(session.section_channels()).is_last()) return opened;  // only the heads read their signals
-  for (const FrozenTable& table : {FrozenTable{"reference", experiment.reference, pipeline.reference, false},
-                                   FrozenTable{"value", experiment.value, pipeline.value, pipeline.needs.scores}}) {
-    if (table.wanted.empty()) continue;
+  for (const auto& [name, wanted_of_it] : pipeline.frozen) {
+    const FrozenTable table{name, frozen_config(experiment, name), wanted_of_it,
+                            name == "value" && pipeline.needs.scores};
     const auto frozen = std::make_shared<FrozenSource>(session, experiment, stages, table);
     const auto cache = [&](std::set<std::string> wanted, const std::string& part) {
       FrozenCache::Stores stores = frozen->stores(wanted, data, part);

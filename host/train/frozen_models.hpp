@@ -1,4 +1,5 @@
-// The frozen models of [reference] and [value]: where their weights are, and which of their signals are cached where.
+// The frozen models of [reference], [references.NAME] and [value]: where their weights are, and which of their signals
+// are cached where.
 #pragma once
 
 #include "data/torch/prepare.hpp"

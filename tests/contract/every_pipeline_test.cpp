@@ -83,6 +83,8 @@ FakeStep a_step(const Needs& needs, bool anything_valid = true) {
   step.step = 50;  // after any warm-up
   for (const Signal signal : needs.reads)
     step.signals[to_text(signal)] = at::rand(valid.sizes()) * 9 * valid.to(at::kFloat);
+  for (const ReferenceSignal& signal : needs.references)
+    step.signals[to_text(signal)] = at::rand(valid.sizes()) * 9 * valid.to(at::kFloat);
   for (const ValueSignal& value : needs.values) step.signals[to_text(value)] = at::rand({B, S});
   return step;
 }

@@ -45,7 +45,7 @@ class FakeStep final : public HeadStep, public BatchStep, public ValueStep, publ
   /// All signals have the shape of `valid`.
   explicit FakeStep(Tensor valid) : valid_(std::move(valid)) {}
 
-  std::map<std::string, Tensor> signals;                     ///< "policy.loss", "policy.value:NAME"
+  std::map<std::string, Tensor> signals;                     ///< "policy.loss", "references.NAME.loss"
   std::map<std::string, std::pair<double, double>> metrics;  ///< sum, count
   std::pair<Tensor, Tensor> other_rank;                      ///< its values and mask, for quantile
   std::vector<Tensor> other_sums;                            ///< its contributions to the first, second, … sum
@@ -66,6 +66,7 @@ class FakeStep final : public HeadStep, public BatchStep, public ValueStep, publ
   int64_t offset(int64_t head) const override { return 1 + stride * (head - 1); }
   int64_t vocab_size() const override { return 16; }
   Tensor get(Signal signal) override { return read(to_text(signal)); }
+  Tensor get(const ReferenceSignal& signal) override { return read(to_text(signal)); }
   Tensor value(const ValueSignal& value) override { return read(to_text(value)); }
   Tensor leaf(const ValueSignal& value) override { return read(to_text(value)).requires_grad_(true); }
   Tensor valid() override { return valid_; }

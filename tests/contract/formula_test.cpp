@@ -20,12 +20,14 @@ using test::FakeStep;
 auto formula(const std::string& weight) { return test::made<Weighting>("formula", {{"weight", weight}}); }
 
 /// Losses 1 2 3 4 of one head, then a position that is not valid; reference 2 1 1 4, entropies 0.5 1 2 4 and of the
-/// reference 3 2 1 0.5, values 0.1 … 0.5; the rest as below.
+/// reference 3 2 1 0.5, those of a reference "amateur" 1 4 1 5 and 2 1 1 0.5, values 0.1 … 0.5; the rest as below.
 FakeStep five_tokens() {
   const auto row = [](std::vector<float> values) { return at::tensor(values).reshape({1, -1}); };
   FakeStep step(row({1, 1, 1, 1, 0}).to(at::kBool));
   step.signals["policy.loss"] = row({1, 2, 3, 4, 0});
   step.signals["reference.loss"] = row({2, 1, 1, 4, 0});
+  step.signals["references.amateur.loss"] = row({1, 4, 1, 5, 0});
+  step.signals["references.amateur.entropy"] = row({2, 1, 1, 0.5F, 0});
   step.signals["policy.entropy"] = row({0.5F, 1, 2, 4, 0});
   step.signals["reference.entropy"] = row({3, 2, 1, 0.5F, 0});
   step.signals["policy.rank"] = row({0, 3, 1, 2, 0});
@@ -113,6 +115,9 @@ TEST(Formula, ReadsAllThatItNames) {
   expect_weights("excess + 1", {0, 2, 3, 1});
   expect_weights("entropy * ref", {1, 1, 2, 16});
   expect_weights("reference_entropy * ce", {3, 4, 3, 2});
+  expect_weights("reference_loss - ref + ce", {1, 2, 3, 4});
+  expect_weights("max(0, amateur_loss - ref)", {0, 3, 0, 1});
+  expect_weights("amateur_entropy * ce + 0 * amateur_loss", {2, 2, 3, 2});
   expect_weights("rank < 2", {1, 0, 1, 0});
   expect_weights("margin + ce + 2", {5, 1, 4, 4});
   expect_weights("1 - top_mass(5)", {0.5, 0.25, 0, 0.75});
@@ -157,7 +162,7 @@ TEST(Formula, IsAskedAsEarlyAsItsNamesAllow) {
   for (const char* text : {"ce > quantile(ce, 0.4)", "ce * uniform", "ce * position", "ce * value"})
     EXPECT_EQ(when(text), When::head) << text;
   for (const char* text : {"1", "data_weight", "bytes * ref", "correct * pass_rate", "ref", "reference_entropy",
-                           "exp(value)", "uniform < 0.6", "1 / head", "ref < quantile(ref, 0.6)"})
+                           "amateur_loss - ref", "exp(value)", "uniform < 0.6", "1 / head", "ref < quantile(ref, 0.6)"})
     EXPECT_EQ(when(text), When::before) << text;
 }
 
@@ -165,6 +170,7 @@ TEST(Formula, NeedsWhatItReadsAndNoMore) {
   const auto reads = [](const char* text) {
     std::string all;
     for (const Signal signal : formula(text)->needs().reads) all += to_text(signal) + " ";
+    for (const ReferenceSignal& signal : formula(text)->needs().references) all += to_text(signal) + " ";
     for (const ValueSignal& value : formula(text)->needs().values) all += to_text(value) + " ";
     return all;
   };
@@ -177,6 +183,9 @@ TEST(Formula, NeedsWhatItReadsAndNoMore) {
   EXPECT_EQ(formula("ce")->needs().top_k, 0);
   EXPECT_EQ(reads("data_weight + bytes + correct + pass_rate"), "data.weight data.bytes data.correct data.pass_rate ");
   EXPECT_EQ(reads("exp(-reference_entropy)"), "reference.entropy ");
+  EXPECT_EQ(reads("reference_loss"), "reference.loss ");
+  EXPECT_EQ(reads("amateur_loss - expert_loss + amateur_loss * amateur_entropy"),
+            "references.amateur.loss references.expert.loss references.amateur.entropy ");
   EXPECT_EQ(reads("ref * value * entropy"), "policy.entropy reference.loss value.value ");
   EXPECT_EQ(reads("head / (1 + position + uniform)"), "");
 }
@@ -240,6 +249,9 @@ TEST(Formula, SaysWhereItIsWrong) {
   expect_refused("ce + cee", 5, "unknown name 'cee'; did you mean 'ce'? Known names: ce, ref");
   expect_refused("entropie * 2", 0, "did you mean 'entropy'?");
   expect_refused("1 - foo(ce)", 4, "unknown name 'foo'.");
+  for (const char* text : {"policy_loss", "value_loss", "data_entropy", "_loss", "Amateur_loss", "amateur_rank"})
+    expect_refused(text, 0, "and NAME_loss and NAME_entropy of a [references.NAME]");
+  expect_refused("amateur_loss(2)", 12, "a reference's loss or entropy is not a function");
   expect_refused("(1 - ce", 7, "wanted ')' for the '(' at byte 0, found the end");
   expect_refused("1 - ce)", 6, "')' without a '('");
   expect_refused("ce ce", 3, "wanted an operator, found 'c'");

@@ -1,10 +1,12 @@
-"""`plan` of a step that reads a reference, compared with the allocator's counts of a run, phase by phase."""
+"""`plan` of a step that reads references, compared with the allocator's counts of a run, phase by phase."""
 import pytest
 from experiment import experiment
 from paths import cases
 from plan_test import SIZES, expect_equal, expect_within, planned
 
 STAGE = {"experiment": "stage.toml"}
+AMATEUR = {"references": {"amateur": {"experiment": "amateur.toml", "heads": "next"}},
+           "pipeline": {"plugin": "formula", "weight": "max(0, amateur_loss - ref) + exp(-amateur_entropy)"}}
 CASES = {
     "own heads": dict(reference=STAGE),
     "next-token head": dict(reference=STAGE | {"heads": "next"}),
@@ -12,22 +14,32 @@ CASES = {
                                                    parallel__precision="bf16", train__gradient_accumulation=2),
     "own heads, divided positions": dict(reference=STAGE, parallel__sequence=2),
     "own heads, divided features": dict(reference=STAGE, parallel__tensor=2),
+    "two models": dict(reference=STAGE, **AMATEUR),
+    "two models, divided positions": dict(reference=STAGE | {"cache": False}, **AMATEUR, parallel__sequence=2),
+    "two models, divided features, accumulated": dict(reference=STAGE, **AMATEUR, parallel__tensor=2,
+                                                      train__gradient_accumulation=2),
+    "two models in two sections": dict(reference=STAGE, **AMATEUR, parallel__pipeline=2),
 }
 # rho-1 selects another number of tokens on each rank.
+SHORT = ["own heads", "two models"]
 READS_BOTH = {"pipeline": {"plugin": "formula", "weight": "exp(-ref) + exp(-reference_entropy)"}}
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("case", cases(["own heads"], [case for case in CASES if case != "own heads"]))
+@pytest.mark.parametrize("case", cases(SHORT, [case for case in CASES if case not in SHORT]))
 def test_the_plan_of_a_reference_is_what_a_run_takes(place, case):
     changes = {**SIZES, **CASES[case]}
-    stage = {name: value for name, value in changes.items() if name != "reference"}
+    stage = {name: value for name, value in changes.items() if name not in ("reference", "references", "pipeline")}
     place.write({**experiment(**stage), "name": "stage"}, "stage.toml")
-    plan = planned(place, place.write(**changes, **READS_BOTH))
-    place.run(**changes, **READS_BOTH)
+    place.write({**experiment(**stage, model__dim=64, model__ffn_dim=96), "name": "amateur"}, "amateur.toml")
+    plan = planned(place, place.write(**READS_BOTH | changes))
+    place.run(**READS_BOTH | changes)
     expect_within(place.log, plan, case)
     expect_equal(place.log, plan, case)
     assert any("frozen_models" in variant["phases"] for variant in plan["memory"])
+    has_amateur = "references" in changes
+    assert set(plan["frozen"]) == {"reference"} | ({"references.amateur"} if has_amateur else set())
+    assert [run["name"] for run in place.log.runs()] == ["stage"] + ["amateur"] * has_amateur + ["trial"]
 
 
 def test_the_plan_reads_the_number_of_heads_from_weights(place):

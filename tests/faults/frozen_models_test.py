@@ -104,10 +104,25 @@ def test_a_critics_weights_are_refused_for_a_model_that_predicts_tokens(place_wi
                             **records(model__weights="run:critic"))
 
 
-def test_a_reference_of_another_vocabulary_is_refused(place):
+@pytest.mark.parametrize("table", ["reference", "references.amateur"])
+def test_a_reference_of_another_vocabulary_is_refused(place, table):
     place.run("--set", "name=other", **{**SMALL, "data": {"kind": "random"}, "model__vocab_size": 96})
-    place.refuse_everywhere(4, r"\[reference\] .*its vocabulary has 96 ids, the policy's 512; both must share",
-                            **SMALL, pipeline={"plugin": "rho1"}, reference__weights="run:other")
+    weight = "ref" if table == "reference" else "amateur_loss"
+    place.refuse_everywhere(4, rf"\[{table}\] .*its vocabulary has 96 ids, the policy's 512; both must share",
+                            **SMALL, pipeline={"plugin": "formula", "weight": weight},
+                            **{f"{table.replace('.', '__')}__weights": "run:other"})
+
+
+def test_names_of_references_that_the_experiment_lacks_are_refused_and_listed(place):
+    formula = {"plugin": "formula", "weight": "max(0, amatuer_loss - reference_loss)"}
+    place.refuse(2, r"pipeline .formula. reads references\.amatuer\.loss, but the experiment has no "
+                    r"\[references\.amatuer\], only \[references\] amateur",
+                 r"reads no reference .amateur. with these options", **SMALL, pipeline=formula,
+                 reference__weights="run:x", references__amateur__weights="run:x")
+    place.refuse(2, r"unknown name 'policy_loss'.* and NAME_loss and NAME_entropy of a \[references\.NAME\]",
+                 **SMALL, pipeline={"plugin": "formula", "weight": "policy_loss"})
+    place.refuse(4, r"weights = .run:nobody.", **SMALL, pipeline={"plugin": "formula", "weight": "amateur_loss"},
+                 references__amateur__weights="run:nobody")
 
 
 OWN = {"pipeline": {"plugin": "rho1"}, "model__layers": 5, "reference__heads": "own", "train__steps": 2, **ONE_RANK}

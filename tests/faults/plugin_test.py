@@ -120,6 +120,13 @@ def test_a_plugin_says_of_how_many_tokens_it_reads_the_mass(place):
                  pipeline={"plugin": "faulty", "fault": "mass"})
 
 
+def test_a_plugin_reads_the_loss_or_entropy_of_a_reference_with_a_valid_name(place):
+    place.refuse(3, "it reads a reference named 'Amateur'; a name has at most 32 lower case letters", env=OURS,
+                 pipeline={"plugin": "faulty", "fault": "name"})
+    place.refuse(3, "it reads policy.loss of a named reference, wanted reference_loss or reference_entropy", env=OURS,
+                 pipeline={"plugin": "faulty", "fault": "signal"})
+
+
 ADAPTER_FAULTS = {("forward", "exception"): r"forward\(\) threw: the adapter has given up",
                   ("forward", "shape"): r"forward\(\) of layers.*returned a tensor of shape",
                   ("merged", "exception"): r"merged\(\) threw: the adapter has given up",
@@ -203,6 +210,8 @@ def test_a_value_that_the_plugin_refuses_is_reported_with_its_character(place):
 def test_the_needs_of_a_plugin_depend_on_its_options(place):
     place.refuse(2, r"\"chosen\" reads reference\.loss, but there is no \[reference\]", env=OURS,
                  pipeline={"plugin": "chosen", "by": "excess"})
+    place.refuse(2, r"reads references\.amateur\.loss, but the experiment has no \[references\.amateur\]", env=OURS,
+                 pipeline={"plugin": "doubled", "inner": {"plugin": "chosen", "by": "amateur"}})
     place.refuse(2, r"\"chosen\" reads value\.value, but there is no \[value\]", env=OURS,
                  pipeline={"plugin": "chosen", "by": "value"})
     place.refuse(2, r"reads no reference with these options", env=OURS, reference__weights="run:x",

@@ -48,6 +48,7 @@ class Recipe:
     options: dict = field(default_factory=dict)  # options of the pipeline that differ from the plugin's defaults
     frozen: dict = field(default_factory=dict)  # what differs from start.FROZEN
     heads: str = None  # of the reference, that are read; None: "auto"
+    references: dict = field(default_factory=dict)  # of [references.NAME] by NAME, as `frozen`; their heads are "auto"
     auxiliary: dict = None  # plugin and options of the auxiliary loss
     adapter: str = "full"
     lora: dict = None  # options of the adapter that differ from lora.OPTIONS
@@ -146,10 +147,10 @@ def optimizers_of(recipe, groups):
 
 
 class Reference:
-    """`frozen`: the model of [reference]; `judge`: the value model of [value]."""
+    """`frozen`: the model of [reference]; `judge`: the value model of [value]; `named`: those of [references]."""
 
-    def __init__(self, recipe, model, frozen=None, judge=None):
-        self.recipe, self.model, self.frozen, self.judge = recipe, model, frozen, judge
+    def __init__(self, recipe, model, frozen=None, judge=None, named=None):
+        self.recipe, self.model, self.frozen, self.judge, self.named = recipe, model, frozen, judge, named or {}
         model.detach_heads = recipe.detach_heads
         self.trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self.optimizers = optimizers_of(recipe, {name: self._group(name) for name in self.trained})
@@ -261,12 +262,13 @@ class Reference:
         logits = self.model(batch.tokens)
         with torch.no_grad():
             frozen = self.frozen(batch.tokens) if self.frozen else None
+            named = {name: other(batch.tokens) for name, other in self.named.items()}
         for k, head in enumerate(logits, 1):
             offset = self.model.shape.offset(k)
             valid, losses = self._targets(batch, k), token_losses(head, batch.tokens, offset)
             with torch.no_grad():
                 if known is None:
-                    weights = weightings.of(self._view(step, batch, k, valid, losses, logits, frozen),
+                    weights = weightings.of(self._view(step, batch, k, valid, losses, logits, frozen, named),
                                             self.recipe.pipeline, **self.recipe.options)
                 else:
                     weights = known[:, offset:]
@@ -282,31 +284,33 @@ class Reference:
         length, offset = valid.shape[1], self.model.shape.offset(k)
         loss = auxiliary_losses.of(
             auxiliary_losses.Head(k, self.model.shape.vocab_size, logits[k - 1][:, :length], batch.tokens[:, offset:],
-                                  logits[0][:, offset - 1:offset - 1 + length], self._frozen_logits(frozen, k, length),
-                                  batch),
+                                  logits[0][:, offset - 1:offset - 1 + length],
+                                  self._frozen_logits(frozen, k, length, self.recipe.heads), batch),
             **options)
         return 0.0 if loss is None else (loss * valid).double().sum()
 
-    def _frozen_logits(self, frozen, k, length):
-        """Those of the reference for the targets of head k."""
+    def _frozen_logits(self, frozen, k, length, heads=None):
+        """Those of a reference for the targets of head k."""
         if frozen is None:
             return None
-        if self.recipe.heads != "next" and len(frozen) >= self.model.shape.future_tokens:
+        if heads != "next" and len(frozen) >= self.model.shape.future_tokens:
             return frozen[k - 1][:, :length]
         first = self.model.shape.offset(k) - 1
         return frozen[0][:, first:first + length]
 
-    def _view(self, step, batch, k, valid, losses, logits, frozen):
+    def _view(self, step, batch, k, valid, losses, logits, frozen, named):
         shape, length = self.model.shape, losses.shape[1]
         offset = shape.offset(k)
         own, head_1 = logits[k - 1][:, :length].detach(), logits[0][:, offset - 1:offset - 1 + length].detach()
-        ref = ref_entropy = None
-        if frozen is not None:
-            of_head = self._frozen_logits(frozen, k, length)
-            ref, ref_entropy = token_losses(of_head, batch.tokens[:, offset - 1:], 1), entropy_of(of_head)
+
+        def scores(other, heads):
+            of_head = self._frozen_logits(other, k, length, heads)
+            return token_losses(of_head, batch.tokens[:, offset - 1:], 1), entropy_of(of_head)
+
+        ref, ref_entropy = (None, None) if frozen is None else scores(frozen, self.recipe.heads)
         return weightings.Head(k, offset, shape.future_tokens, step, self.recipe.steps, self.recipe.seed, batch, valid,
                                losses.detach(), entropy_of(own), ref, ref_entropy, own, head_1, self.memory,
-                               self.result.margins)
+                               self.result.margins, {name: scores(other, None) for name, other in named.items()})
 
 
 def entropy_of(logits):

@@ -15,7 +15,7 @@ from paths import cases
 from places import Place
 from reference import Recipe
 from runlog import step_folders
-from start import FROZEN, READER, RHO1_KEYS, changes_for, keys_of, write_frozen, write_start
+from start import FROZEN, READER, REFERENCE_KEYS, RHO1_KEYS, changes_for, keys_of, write_frozen, write_start
 
 
 def stopped_and_resumed(place, steps, changes):
@@ -46,7 +46,7 @@ VALUES = {"verifiable": Recipe(pipeline="verifiable", data="records"),
 
 @pytest.mark.soak
 @pytest.mark.parametrize("pipeline, processes", cases([("baseline", 1), ("rho1", 2), ("own-heads", 2), ("lora", 2),
-                                                       ("lora-heads", 2),
+                                                       ("lora-heads", 2), ("contrast", 2),
                                                        ("verifiable", 2), ("hybrid", 4), ("fp16", 2), ("tied", 2),
                                                        ("chained", 2), ("shared", 2), ("muon", 2), ("sgd", 1)],
                                                       [("rho1", 1), ("baseline", 2), ("verifiable", 1),
@@ -87,6 +87,13 @@ def test_a_stopped_run_resumes_as_if_it_had_not_stopped(place, pipeline, process
         own = replace(FROZEN, layers=5, future_tokens=4)
         changes |= RHO1_KEYS | keys_of(own, "reference__model") | {"reference__heads": "own"}
         write_frozen(place.folder, shape=own)
+    if pipeline == "contrast":
+        changes |= REFERENCE_KEYS | {f"references__amateur__{key}": value for key, value in (
+            ("weights", "amateur.safetensors"), ("model", {"dim": 96, "layers": 2, "ffn_dim": 192,
+                                                           "future_tokens": 1}))}
+        changes |= {"pipeline": {"plugin": "formula", "weight": "max(0, amateur_loss - reference_loss)"}}
+        write_frozen(place.folder)
+        write_frozen(place.folder, shape=replace(FROZEN, dim=96), name="amateur", seed=5)
     if pipeline in VALUES:
         write_start(place.folder, READER, VALUES[pipeline], seed=11)
         changes = changes_for(READER, VALUES[pipeline], processes) | changes

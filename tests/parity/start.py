@@ -74,6 +74,11 @@ def changes_for(shape, recipe, ranks=2):
         frozen = frozen_shape(recipe, shape.vocab_size)
         changes |= REFERENCE_KEYS | PLAIN_REFERENCE | keys_of(frozen, "reference__model")
         changes |= {"reference__heads": recipe.heads}
+    for name, differs in recipe.references.items():
+        prefix = f"references__{name}"
+        changes |= {f"{prefix}__weights": f"{name}.safetensors"} | {
+            key.replace("reference", prefix, 1): value for key, value in PLAIN_REFERENCE.items()}
+        changes |= keys_of(replace(FROZEN, vocab_size=shape.vocab_size, **differs), f"{prefix}__model")
     if reads_judge(recipe):
         changes |= {"value__weights": "judge"}
     return changes
@@ -92,10 +97,15 @@ def frozen_shape(recipe, vocab_size):
     return replace(FROZEN, vocab_size=vocab_size, **recipe.frozen)
 
 
-def write_frozen(folder, sharp=1.0, shape=FROZEN):
-    model = filled(shape, seed=4, sharp=sharp).requires_grad_(False)
-    save_file(model.state_dict(), folder / "reference.safetensors")
+def write_frozen(folder, sharp=1.0, shape=FROZEN, name="reference", seed=4):
+    model = filled(shape, seed, sharp).requires_grad_(False)
+    save_file(model.state_dict(), folder / f"{name}.safetensors")
     return model
+
+
+def write_named(folder, recipe, vocab_size):
+    return {name: write_frozen(folder, recipe.sharp, replace(FROZEN, vocab_size=vocab_size, **differs), name, seed)
+            for seed, (name, differs) in enumerate(recipe.references.items(), 20)}
 
 
 def write_judge(folder, kind="mlp"):
@@ -159,7 +169,9 @@ def write_start(folder, shape, recipe, seed):
     frozen = (write_frozen(folder, recipe.sharp, frozen_shape(recipe, shape.vocab_size)) if reads_reference(recipe)
               else None)
     judge = write_judge(folder) if reads_judge(recipe) else None
-    return Reference(recipe, start_model(folder, shape, recipe), frozen, judge), write_batches(folder, recipe, seed)
+    named = write_named(folder, recipe, shape.vocab_size)
+    return (Reference(recipe, start_model(folder, shape, recipe), frozen, judge, named),
+            write_batches(folder, recipe, seed))
 
 
 def train_reference(folder, shape, recipe):

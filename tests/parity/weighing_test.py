@@ -17,6 +17,7 @@ WEIGHTINGS = {
 }
 REFERENCE = '[reference]\nweights = "reference.safetensors"\nmodel = {dim = 64, layers = 2, ffn_dim = 192, ' \
             'future_tokens = 1}\n'
+NAMED = REFERENCE.replace("[reference]", "[references.amateur]")
 KINDS = [("white space", r"\s"), ("digits", r"\d"), ("word", r"[^\W\d]"), ("punctuation", r".")]
 
 
@@ -239,3 +240,14 @@ def test_kinds_of_tokens_are_those_of_their_text(place):
         assert found["loss"] == pytest.approx(wanted.mean(), rel=1e-5)
         assert found["weight_share"] == pytest.approx(wanted.sum() / np.nansum(losses), rel=1e-5)
     assert sum(row["tokens"] for row in answer["shares"] if row["group"] in set(kinds)) == (~np.isnan(losses)).sum()
+
+
+def test_a_reference_is_read_by_any_name(place):
+    train(place)
+    weights = []
+    for name, tables in (("ref", REFERENCE), ("amateur_loss", NAMED)):
+        file = place.folder / "named.toml"
+        file.write_text(f'[pipeline]\nplugin = "formula"\nweight = "{name} * exp(-ce)"\n' + tables)
+        answer = json.loads(place.host("weigh", "trial", "--pipeline", file, "--json", "--show", SEQUENCES).out)
+        weights.append(weights_in(answer))
+    np.testing.assert_array_equal(*weights)

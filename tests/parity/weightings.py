@@ -27,6 +27,7 @@ class Head:
     head_1: torch.Tensor  # [B, S - o, V]: head 1's logits for the same targets
     memory: dict          # state of a weighting across micro-batches
     margins: list         # distance of the token nearest to each threshold: if too small, rounding decides
+    named: dict           # name -> (losses, entropies) of [references.NAME]
 
     def quantile(self, score, q):
         return torch.quantile(score[self.valid], q)
@@ -131,10 +132,19 @@ def rho1(head, keep=0.6, mode="signed", selection="hard", temperature=1.0):
     return head.valid.sum() * shares
 
 
+def gap(head, one, other):
+    return head.named[one][0] - head.named[other][0]
+
+
 FORMULAS = {
     "(1 - exp(-ce))^2": lambda head: (1 - torch.exp(-head.ce)) ** 2,
     "(excess > quantile(excess, 0.4)) * clamp(ref, 0.5, 6)": lambda head: head.above(
         head.ce - head.ref, head.quantile(head.ce - head.ref, 0.4)) * head.ref.clamp(0.5, 6),
+    "max(0, amateur_loss - reference_loss)": lambda head: (head.named["amateur"][0] - head.ref).clamp(min=0),
+    "(amateur_loss > ref) * ce * exp(-amateur_entropy)": lambda head: head.above(
+        head.named["amateur"][0] - head.ref, torch.tensor(0.0)) * head.ce * torch.exp(-head.named["amateur"][1]),
+    "general_loss - domain_loss >= quantile(general_loss - domain_loss, 0.4)": lambda head: head.above(
+        gap(head, "general", "domain"), head.quantile(gap(head, "general", "domain"), 0.4)).float(),
     "min(1, entropy / 2.9957)": lambda head: (head.entropy / 2.9957).clamp(max=1),
     "exp(-ce) > 0.015": lambda head: head.above(torch.exp(-head.ce), torch.tensor(0.015)),
     "ref * exp(-reference_entropy)": lambda head: head.ref * torch.exp(-head.ref_entropy),

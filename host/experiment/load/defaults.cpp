@@ -68,11 +68,14 @@ void resolve_defaults(BoundExperiment& bound) {
 
   if (!bound.has("optimizer.value_head_lr")) e.optimizer.value_head_lr = e.optimizer.lr;
   if (!bound.has("optimizer.momentum")) e.optimizer.momentum = traits_of(e.optimizer.kind).momentum.value_or(0);
-  for (const auto& [table, frozen] : {std::pair{"reference.model", &e.reference}, {"value.model", &e.value}}) {
-    if (!frozen->model) continue;
-    complete_shape(bound, table, *frozen->model, m);
-    drop_defaults(*frozen->model);
-  }
+  const auto complete = [&](const std::string& table, FrozenConfig& frozen) {
+    if (!frozen.model) return;
+    complete_shape(bound, table + ".model", *frozen.model, m);
+    drop_defaults(*frozen.model);
+  };
+  complete("reference", e.reference);
+  for (auto& [name, frozen] : e.references) complete(reference_table(name), frozen);
+  complete("value", e.value);
 }
 
 }  // namespace wmtp

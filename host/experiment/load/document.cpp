@@ -32,19 +32,34 @@ constexpr Alternatives all_alternatives[] = {
     {"value", "experiment", "weights"},
 };
 
-void remove_key(Node& root, const char* table, const char* key) {
-  if (Entry* const found = root.find(table))
-    std::erase_if(found->value.entries, [&](auto& one) { return one.key == key; });
+void remove_key(Node& table, const char* key) {
+  std::erase_if(table.entries, [&](auto& one) { return one.key == key; });
 }
 
-/// Removes from `root` the alternatives to keys that replace them: `states(table, key)` says which are stated.
+/// Removes from `root` the alternatives to keys that replace them: `states(path)` says which are stated.
 template <class States>
 void remove_replaced(Node& root, const States& states) {
-  for (const auto& [table, one, other] : all_alternatives) {
-    const bool states_one = states(table, one), states_other = states(table, other);
-    if (states_one && !states_other) remove_key(root, table, other);
-    if (states_other && !states_one) remove_key(root, table, one);
+  const auto choose = [&](Entry* table, const std::string& path, const char* one, const char* other) {
+    if (!table) return;
+    const bool states_one = states(key_path(path, one)), states_other = states(key_path(path, other));
+    if (states_one && !states_other) remove_key(table->value, other);
+    if (states_other && !states_one) remove_key(table->value, one);
+  };
+  for (const auto& [table, one, other] : all_alternatives) choose(root.find(table), table, one, other);
+  if (Entry* const references = root.find("references"))
+    for (Entry& named : references->value.entries) choose(&named, reference_table(named.key), "experiment", "weights");
+}
+
+/// The key of a path like "references.amateur.weights", or null.
+const Entry* entry_at(const Node& root, const std::string& path) {
+  const Node* table = &root;
+  size_t from = 0;
+  for (size_t dot = path.find('.'); dot != std::string::npos; from = dot + 1, dot = path.find('.', from)) {
+    const Entry* const found = table->find(path.substr(from, dot - from));
+    if (!found) return nullptr;
+    table = &found->value;
   }
+  return table->find(path.substr(from));
 }
 
 void inherit(Node& own, Node&& base) {
@@ -57,7 +72,7 @@ void inherit(Node& own, Node&& base) {
   }
 }
 
-constexpr const char* weighting_tables[] = {"pipeline", "reference", "value"};
+constexpr const char* weighting_tables[] = {"pipeline", "reference", "references", "value"};
 bool is_of_weighting(const Entry& entry) { return std::ranges::count(weighting_tables, entry.key) > 0; }
 
 /// Tables that decide how a model was trained, but not how it reads data.
@@ -74,7 +89,8 @@ void keep_reading_of_data(Node& past) {
     return is_of_weighting(entry) || std::ranges::count(training_tables, entry.key) > 0;
   });
   if (parallel) past.entries.push_back({"parallel", {}, std::move(kept)});
-  for (const char* key : {"experiment", "weights", "new_heads"}) remove_key(past, "model", key);
+  if (Entry* const model = past.find("model"))
+    for (const char* key : {"experiment", "weights", "new_heads"}) remove_key(model->value, key);
 }
 
 class Reader {
@@ -95,10 +111,7 @@ class Reader {
     entries.erase(extends);
     std::optional<Node> base = base_of(file, stated);
     if (!base) return {document.source, std::nullopt};
-    remove_replaced(*base, [&](const char* table, const char* key) {
-      const Entry* const found = std::as_const(*document.root).find(table);
-      return found && found->value.find(key);
-    });
+    remove_replaced(*base, [&](const std::string& path) { return entry_at(*document.root, path) != nullptr; });
     inherit(*document.root, std::move(*base));
     return document;
   }
@@ -163,8 +176,7 @@ Document read_document(const fs::path& file, const std::vector<std::string>& ove
     inherit(*document.root, std::move(*rest));
   }
   if (document.root)
-    remove_replaced(*document.root, [&](const char* table, const char* key) {
-      const std::string path = key_path(table, key);
+    remove_replaced(*document.root, [&](const std::string& path) {
       return std::ranges::any_of(overrides, [&](const std::string& one) { return overridden_key(one) == path; });
     });
   Node discarded;

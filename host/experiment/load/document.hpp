@@ -29,9 +29,9 @@ struct PastExperiment {
 /// Errors of all these files and of `overrides` are added: syntax, a base that cannot be read, files that extend each
 /// other in a cycle. Throws the errors of read_source for `file` itself.
 ///
-/// With `past`, the document is that experiment with the weighting of the file: [pipeline], [reference] and [value] are
-/// the file's, which needs no other table, and everything else of what decides how the model reads its data is that of
-/// `past`; its stages, adapter and layout of ranks are left out.
+/// With `past`, the document is that experiment with the weighting of the file: [pipeline], [reference], [references]
+/// and [value] are the file's, which needs no other table, and everything else of what decides how the model reads its
+/// data is that of `past`; its stages, adapter and layout of ranks are left out.
 Document read_document(const std::filesystem::path& file, const std::vector<std::string>& overrides, SourceTexts& texts,
                        Diagnostics& diagnostics, const PastExperiment* past = nullptr);
 

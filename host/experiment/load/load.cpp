@@ -93,13 +93,13 @@ class Loader {
                    const Chain& chain, bool is_parent_good) {
     Experiment& e = bound.experiment;
     std::map<std::filesystem::path, LoadedStage> loaded;
-    const std::pair<const char*, const std::string*> named[] = {
-        {"model", &e.model.experiment}, {"reference", &e.reference.experiment}, {"value", &e.value.experiment}};
+    std::vector<std::pair<std::string, std::string>> named{{"model", e.model.experiment}};
+    for (const auto& [table, frozen] : frozen_tables(e)) named.emplace_back(table, frozen->experiment);
     for (const auto& [table, file] : named) {
-      if (file->empty()) continue;
-      const TomlPosition position = bound.position(table + std::string(".experiment"));
+      if (file.empty()) continue;
+      const TomlPosition position = bound.position(table + ".experiment");
       LoadRequest request;
-      request.file = parent.file.parent_path() / *file;
+      request.file = parent.file.parent_path() / file;
       request.held_out = parent.held_out;
       for (const auto* patterns : {&e.validation.files, &e.data.hold_out})
         for (const std::string& pattern : *patterns) request.held_out.push_back(e.resolve(pattern).string());

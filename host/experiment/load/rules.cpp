@@ -48,7 +48,8 @@ class Rules : RuleChecker {
     keep_best();
     check_data_rules(bound_, diagnostics_);
     for (const auto& [table, frozen] : frozen_tables(e_)) frozen_model(table, needs);
-    reference_heads();
+    if (needs) missing_references(*needs);
+    for (const auto& [table, frozen] : frozen_tables(e_)) reference_heads(table, *frozen);
     if (needs && needs->pairs) pairs();
     if (needs && needs->top_k > 0) top_k(*needs);
     if (needs && needs->signed_weights) signed_weights();
@@ -291,10 +292,13 @@ class Rules : RuleChecker {
 
   void shard_groups() {
     const std::string key = "parallel.shard_group_size";
-    if (!bound_.all_valid({"parallel", key.c_str(), "parallel.strategy", "reference.strategy", "value.strategy"}))
+    if (!bound_.all_valid({"parallel", key.c_str(), "parallel.strategy"})) return;
+    const auto frozen_models = frozen_tables(e_);
+    if (std::ranges::any_of(frozen_models,
+                            [&](const auto& one) { return bound_.invalid_keys.contains(one.first + ".strategy"); }))
       return;
     std::string hybrid = e_.parallel.strategy == Strategy::hybrid_shard ? "parallel" : "";
-    for (const auto& [table, frozen] : frozen_tables(e_))
+    for (const auto& [table, frozen] : frozen_models)
       if (frozen->strategy == Strategy::hybrid_shard && hybrid.empty()) hybrid = table;
     if (hybrid.empty()) {
       if (bound_.has(key))
@@ -475,22 +479,43 @@ class Rules : RuleChecker {
     }
     if (needs && read.empty()) {
       refuse_key(table,
-                 title() + " reads no " + (table == "value" ? "value model" : table) +
+                 title() + " reads no " + (table == "value" ? "value model" : shown_reference(table)) +
                      (e_.pipeline.options.empty() ? "" : " with these options"),
                  "remove [" + table + "]: it would have no effect");
     }
   }
 
+  /// `reference`, or `reference "amateur"`.
+  static std::string shown_reference(const std::string& table) {
+    return table == "reference" ? table : "reference " + quote(table.substr(reference_table("").size()));
+  }
+
+  /// Tables of names that the pipeline reads and the experiment lacks.
+  void missing_references(const PluginNeeds& needs) {
+    std::set<std::string> missing;
+    for (const std::string& read : needs.reads) {
+      const std::string table = read.substr(0, read.rfind('.'));
+      if (table == "reference" || !is_reference_table(table) || bound_.has(table) || !missing.insert(table).second)
+        continue;
+      std::string known;
+      for (const auto& [name, frozen] : e_.references) known += (known.empty() ? "" : ", ") + name;
+      refuse("pipeline.plugin",
+             title() + " reads " + read + ", but the experiment has no [" + table + "]" +
+                 (known.empty() ? "" : ", only [references] " + known),
+             "add [" + table + "] with experiment = \"" + table.substr(reference_table("").size()) +
+                 ".toml\" or weights = \"run:NAME\"");
+    }
+  }
+
   /// Of a reference whose shape is stated here; that of a stage is compared with it, and that of weights read later.
-  void reference_heads() {
-    const FrozenConfig& reference = e_.reference;
-    if (!reference.model ||
-        !bound_.all_valid({"reference", "reference.heads", "reference.model.future_tokens", "model.future_tokens"}))
+  void reference_heads(const std::string& table, const FrozenConfig& reference) {
+    const std::string heads = table + ".heads", tokens = table + ".model.future_tokens";
+    if (!reference.model || !bound_.all_valid({table.c_str(), heads.c_str(), tokens.c_str(), "model.future_tokens"}))
       return;
     const int64_t found = reference.model->future_tokens, wanted = e_.model.future_tokens;
     if (lacks_own_heads(reference.heads, found, wanted))
-      refuse("reference.heads",
-             "found heads \"own\" for [reference.model] future_tokens = " + number(found) +
+      refuse(heads,
+             "found heads \"own\" for [" + table + ".model] future_tokens = " + number(found) +
                  ", wanted at least [model] future_tokens = " + number(wanted),
              own_heads_hint);
   }

@@ -23,7 +23,7 @@ std::optional<PluginNeeds> bind_plugins(const Node& document, const DescribePlug
 void fill_shape(BoundExperiment& bound, const std::optional<ModelConfig>& shape, Diagnostics& diagnostics);
 
 /// Fills defaults that depend on other keys (kv_heads, ffn_dim, vocab_size, max_sequence_length, the tokenizer's size,
-/// the shapes of [reference.model] and [value.model]). Values unknown because of an error remain zero. (defaults.cpp)
+/// the shapes of frozen models, as [reference.model]). Values unknown because of an error remain zero. (defaults.cpp)
 void resolve_defaults(BoundExperiment& bound);
 
 /// Adds an error for each rule broken by keys without errors of their own. `needs`: the pipeline's; if nullopt because

@@ -89,8 +89,8 @@ void check_stage(const BoundExperiment& bound, const StageUser& user, const Load
   if (table == "model") check_same_shape(position, e.model, stage.model, diagnostics);
   const ModelConfig &policy = e.model, &other = stage.model;
   const int64_t common = common_heads(other.future_tokens, other.future_offsets, policy);
-  if (table == "reference" && lacks_own_heads(e.reference.heads, common, policy.future_tokens))
-    diagnostics.add(bound.position("reference.heads"),
+  if (is_reference_table(table) && lacks_own_heads(frozen_config(e, table).heads, common, policy.future_tokens))
+    diagnostics.add(bound.position(table + ".heads"),
                     other.future_tokens < policy.future_tokens
                         ? "the stage's model has too few heads: found heads \"own\" for its future_tokens " +
                               std::to_string(other.future_tokens) + ", wanted at least " +
@@ -99,7 +99,7 @@ void check_stage(const BoundExperiment& bound, const StageUser& user, const Load
                               offsets_text(other.future_offsets, other.future_tokens) + ", wanted " +
                               offsets_text(policy.future_offsets, policy.future_tokens) + " as in this experiment",
                     own_heads_hint);
-  const bool predicts_tokens = table == "reference" || (table == "model" && !user.has_objective);
+  const bool predicts_tokens = is_reference_table(table) || (table == "model" && !user.has_objective);
   if (predicts_tokens && loaded.has_objective) {
     diagnostics.add(position,
                     "the stage has no head that predicts tokens: found pipeline " + quote(stage.pipeline.plugin) +

@@ -24,14 +24,14 @@ struct LoadedStage {
 
 /// The experiment that names the stage.
 struct StageUser {
-  std::string table;           ///< the table that names the stage: "model", "reference" or "value"
+  std::string table;           ///< the table that names the stage: "model", or that of a frozen model
   bool has_objective = false;  ///< its pipeline is an objective
   bool reads_scores = false;   ///< its pipeline accepts scores
 };
 
 /// Adds an error unless both have the same tokenizer (or vocabulary), the same document separator if the end of files
 /// is held out, and the stage's model is long enough; for [model]: the same shape; for [value]: a value head that the
-/// pipeline can read; for the others: token heads, unless the user's pipeline is an objective; for [reference]: as many
+/// pipeline can read; for the others: token heads, unless the user's pipeline is an objective; for references: as many
 /// of them as heads = "own" reads.
 void check_stage(const BoundExperiment& bound, const StageUser& user, const LoadedStage& stage,
                  Diagnostics& diagnostics);

@@ -160,12 +160,11 @@ class MetaStep {
   FrozenCaches frozen(const OpenParts& open) {
     FrozenCaches opened;
     if (!model_->section().is_last()) return opened;
-    for (const auto& [table, config] : frozen_tables(experiment_)) {
-      const std::set<std::string>& wanted = table == "value" ? parts_.pipeline.value : parts_.pipeline.reference;
-      if (wanted.empty()) continue;
-      const ModelConfig& shape = frozen_shape(table, *config);
-      const FrozenHeads heads = frozen_heads(table, *config, open);
-      const auto model = frozen_model(table, *config, shape, heads);
+    for (const auto& [table, wanted] : parts_.pipeline.frozen) {
+      const FrozenConfig& config = frozen_config(experiment_, table);
+      const ModelConfig& shape = frozen_shape(table, config);
+      const FrozenHeads heads = frozen_heads(table, config, open);
+      const auto model = frozen_model(table, config, shape, heads);
       opened.training.push_back(std::make_unique<FrozenCache>(
           table, wanted, [model] { return model; }, FrozenCache::Stores{}, std::max<int64_t>(heads.token_heads, 1)));
     }
@@ -178,7 +177,7 @@ class MetaStep {
     return config.model ? *config.model : stage ? stage->model : experiment_.model;
   }
 
-  /// With `auto` the reference's next-token head: StepPlanner replaces it where the weights have more.
+  /// With `auto` a reference's next-token head: StepPlanner replaces it where the weights have more.
   FrozenHeads frozen_heads(const std::string& table, const FrozenConfig& config, const OpenParts& open) const {
     if (table == "value") return {0, stage_value_heads(experiment_.stage(table), open)};
     return {config.heads == ReferenceHeads::own ? experiment_.model.future_tokens : 1};

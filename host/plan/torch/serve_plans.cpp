@@ -66,8 +66,7 @@ ActivePipeline substitute_pipeline(const ActivePipeline& pipeline) {
   ActivePipeline other;
   other.name = pipeline.name;
   other.needs = pipeline.needs;
-  other.reference = pipeline.reference;
-  other.value = pipeline.value;
+  other.frozen = pipeline.frozen;
   if (pipeline.objective)
     other.objective = std::make_unique<ValueSumObjective>(pipeline.needs);
   else

@@ -45,6 +45,15 @@ PluginNeeds plain(const Needs& needs) {
   if (reads_mass != has_k)
     refuse(has_k ? "it needs top_k = " + std::to_string(needs.top_k) + ", but does not read policy.top_mass"
                  : "it reads policy.top_mass with top_k = " + std::to_string(needs.top_k) + ", wanted at least 1");
+  for (const ReferenceSignal& signal : needs.references) {
+    if (signal.signal != Signal::reference_loss && signal.signal != Signal::reference_entropy)
+      refuse("it reads " + to_text(signal.signal) +
+             " of a named reference, wanted reference_loss or reference_entropy");
+    if (!is_reference_name(signal.name))
+      refuse("it reads a reference named '" + signal.name + "'; a name has at most 32 lower case letters, digits and " +
+             "'_', the first a letter, and is not reference, policy, value or data");
+    result.reads.push_back(to_text(signal));
+  }
   for (const ValueSignal& value : needs.values) {
     result.reads.push_back(to_text(value));
     if (!value.is_frozen() && heads.count(value.head()) == 0)

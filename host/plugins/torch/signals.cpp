@@ -12,6 +12,10 @@ std::string to_text(Signal signal) {
   return names.at(size_t(signal));
 }
 
+std::string to_text(const ReferenceSignal& signal) {
+  return "references." + signal.name + (signal.signal == Signal::reference_loss ? ".loss" : ".entropy");
+}
+
 std::string to_text(const ValueSignal& value) {
   return value.is_frozen() ? "value.value" : "policy.value:" + value.head();
 }

@@ -1,4 +1,5 @@
-// Names of the sdk's signals in messages, descriptions and the run log: "policy.loss", "policy.value:NAME".
+// Names of the sdk's signals in messages, descriptions and the run log: "policy.loss", "references.NAME.loss",
+// "policy.value:NAME".
 #pragma once
 
 #include <string>
@@ -7,6 +8,7 @@
 namespace wmtp {
 
 std::string to_text(Signal signal);
+std::string to_text(const ReferenceSignal& signal);
 std::string to_text(const ValueSignal& value);
 /// Whether the policy computes this signal, so that it exists only after its heads.
 bool is_policy_signal(Signal signal);

@@ -79,6 +79,20 @@ size_t distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+/// What a word like "amateur_loss" reads. The host says whether the experiment has that reference.
+std::optional<wmtp::ReferenceSignal> named_reference(const std::string& word) {
+  constexpr std::array<std::string_view, 3> other_things{"policy", "value", "data"};
+  for (const auto& [suffix, signal] : {std::pair(std::string_view("_loss"), wmtp::Signal::reference_loss),
+                                       {"_entropy", wmtp::Signal::reference_entropy}}) {
+    if (!word.ends_with(suffix)) continue;
+    const std::string name = word.substr(0, word.size() - suffix.size());
+    const bool has_capital = std::ranges::any_of(name, [](char c) { return c >= 'A' && c <= 'Z'; });
+    const bool is_name = !name.empty() && name.size() <= 32 && name[0] != '_' && !has_capital;
+    if (is_name && std::ranges::count(other_things, name) == 0) return wmtp::ReferenceSignal{name, signal};
+  }
+  return std::nullopt;
+}
+
 [[noreturn]] void refuse_name(size_t at, const std::string& name) {
   std::vector<std::string> known(signal_names.begin(), signal_names.end());
   for (const Function& function : functions) known.emplace_back(function.name);
@@ -86,6 +100,7 @@ size_t distance(std::string_view a, std::string_view b) {
       known.begin(), known.end(), [&](const auto& a, const auto& b) { return distance(a, name) < distance(b, name); });
   std::string all;
   for (const std::string& one : known) all += (all.empty() ? "" : ", ") + one;
+  all += ", and NAME_loss and NAME_entropy of a [references.NAME]";
   const bool near = distance(*nearest, name) <= std::max<size_t>(1, name.size() / 3);
   const std::string hint = near ? "; did you mean '" + *nearest + "'?" : ".";
   refuse(at, "unknown name '" + name + "'" + hint + " Known names: " + all);
@@ -199,6 +214,7 @@ class Compiler {
       if (name == signal_names[i]) return named(Signal(i), at);
     for (const Function& function : functions)
       if (name == function.name) return call(function, at);
+    if (const auto reference = named_reference(name)) return named(*reference, at);
     refuse_name(at, name);
   }
   Operand number() {
@@ -279,6 +295,16 @@ class Compiler {
   Operand named(Signal signal, size_t at) {
     if (at_ < text_.size() && text_[at_] == '(') refuse(at_, std::string(signal_names[signal]) + " is not a function");
     return load(signal, at);
+  }
+  Operand named(const wmtp::ReferenceSignal& reference, size_t at) {
+    if (at_ < text_.size() && text_[at_] == '(') refuse(at_, "a reference's loss or entropy is not a function");
+    if (reference.name == "reference") return load(ref, at);  // its entropy has a name of its own
+    std::vector<wmtp::ReferenceSignal>& all = program_.references;
+    const auto same = [&](const auto& one) { return one.name == reference.name && one.signal == reference.signal; };
+    const auto known = std::ranges::find_if(all, same);
+    program_.code.push_back({.op = Op::load, .signal = num_signals + size_t(known - all.begin())});
+    if (known == all.end()) all.push_back(reference);
+    return {Operand::Kind::of_token, 0, at};
   }
   Operand constant(double number, size_t at) {
     if (!std::isfinite(number)) refuse(at, "this constant is not finite");

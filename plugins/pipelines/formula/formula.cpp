@@ -6,6 +6,7 @@
 //   entropy   of the policy's prediction                 uniform   a number in [0,1), the same at every mention
 //   rank      number of tokens likelier than the token   progress  0 at the run's first step, 1 at its last
 //   margin    its log p minus that of the best other     bytes     length of its text
+//   NAME_loss, NAME_entropy  as ref, of the frozen model of [references.NAME]; reference_loss is ref
 //   reference_entropy  of the reference's prediction     correct, pass_rate  of its record's answer, and of the problem
 //   data_weight        of the record's weights           top_mass(k)  probability of the k likeliest tokens
 //   agreement          of its likeliest token and head 1's (1 or 0)
@@ -34,7 +35,8 @@ class Formula : public wmtp::Weighting {
     program_.reset();
     o.text("weight", weight_,
            "over ce, ref, excess, entropy, rank, margin, agreement, reference_entropy, data_weight, bytes, correct, "
-           "pass_rate, value, position, head, uniform, progress with + - * / ^ < > <= >= min max clamp exp log "
+           "pass_rate, value, position, head, uniform, progress, NAME_loss and NAME_entropy of [references.NAME] with "
+           "+ - * / ^ < > <= >= min max clamp exp log "
            "quantile top_mass signed");
   }
 
@@ -43,6 +45,7 @@ class Formula : public wmtp::Weighting {
     wmtp::Needs needs{.when = when(program), .signed_weights = program.is_signed};
     for (const auto& [name, signal] : formula::host_signals)
       if (is_read(program, name)) needs.reads.push_back(signal);
+    needs.references = program.references;
     needs.top_k = program.top_k;
     if (program.reads[formula::value]) needs.values.push_back(ValueSignal::frozen());
     return needs;
@@ -95,9 +98,11 @@ class Formula : public wmtp::Weighting {
 
   static formula::Signals signals_of(wmtp::TokenStep& step, wmtp::WholeBatch* batch, const formula::Program& program) {
     const auto& reads = program.reads;
-    formula::Signals signals;
+    formula::Signals signals(formula::num_tensors(program));
     for (const auto& [name, signal] : formula::host_signals)
       if (is_read(program, name)) signals[name] = step.get(signal);
+    for (size_t i = 0; i < program.references.size(); ++i)
+      signals[formula::num_signals + i] = step.get(program.references[i]);
     if (reads[formula::excess]) signals[formula::excess] = signals[formula::ce] - signals[formula::ref];
     if (reads[formula::value]) signals[formula::value] = batch->value(ValueSignal::frozen());
     if (reads[formula::uniform]) signals[formula::uniform] = batch->uniform(0);

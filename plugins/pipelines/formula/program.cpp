@@ -110,8 +110,7 @@ bool harmless_at_zero(const Program& program) {
   for (const Signal signal : {value, position, head, uniform, progress})
     if (program.reads[signal]) return false;  // not zero there
   if (program.constant || program.has_quantile) return false;
-  Signals zeros;
-  zeros.fill(at::zeros({1}, at::kFloat));
+  const Signals zeros(num_tensors(program), at::zeros({1}, at::kFloat));
   const double there = run(program, zeros, {}, nullptr).item<double>();
   return std::isfinite(there) && (program.is_signed || there >= 0);
 }

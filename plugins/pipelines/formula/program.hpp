@@ -37,7 +37,7 @@ enum Signal : size_t {
   progress,
   num_names,
   top_mass = num_names,
-  num_signals
+  num_signals  ///< the first of Program::references
 };
 inline constexpr std::array<const char*, num_names> signal_names = {
     "ce",    "ref",     "excess",    "entropy", "rank",     "margin", "agreement", "reference_entropy", "data_weight",
@@ -81,7 +81,7 @@ enum class Op {
 struct Instruction {
   enum class Constant { none, left, right };
   Op op = Op::load;
-  Signal signal = ce;                  ///< load
+  size_t signal = ce;                  ///< load
   Constant constant = Constant::none;  ///< two operands
   double number = 0;                   ///< the constant; clamp: smallest; quantile: q
   double number2 = 0;                  ///< clamp: largest
@@ -92,13 +92,16 @@ struct Program {
   std::optional<double> constant;  ///< the value of a formula without signals; `code` is then empty
   std::vector<Instruction> code;
   std::array<bool, num_signals> reads = {};
+  std::vector<wmtp::ReferenceSignal> references;  ///< NAME_loss and NAME_entropy, in the order of their first mention
   bool has_quantile = false;
   bool is_signed = false;  ///< its value may be negative
   int64_t top_k = 0;       ///< of top_mass
 };
 
-/// The signals of one head's tokens: fp32, of one shape except `head`, which is a scalar; undefined if not read.
-using Signals = std::array<Tensor, num_signals>;
+/// The signals of one head's tokens, then those of `references`: fp32, of one shape except `head`, which is a scalar;
+/// undefined if not read.
+using Signals = std::vector<Tensor>;
+inline size_t num_tensors(const Program& program) { return num_signals + program.references.size(); }
 
 /// The formula's value: shaped like the signals, or a scalar if nothing in it differs from token to token. Quantiles
 /// are over `valid` on all ranks; a program without quantiles uses neither `valid` nor `collectives`. The program must

@@ -38,6 +38,7 @@ struct Needs {
   When when = When::before;
   std::vector<Signal> reads = {};
   int64_t top_k = 0;  ///< number of tokens of Signal::policy_top_mass, at least 1 if it is read
+  std::vector<ReferenceSignal> references = {};
   std::vector<ValueSignal> values = {};
   std::vector<ValueHead> heads = {};
   bool signed_weights = false;  ///< weights may be negative, otherwise an error; not with train.normalize = "weights"

@@ -49,6 +49,12 @@ enum class Signal {
   data_pass_rate,     ///< share of right answers among the data's records with the same task_id
 };
 
+/// Signal::reference_loss or Signal::reference_entropy of the frozen model of [references.NAME].
+struct ReferenceSignal {
+  std::string name;  ///< NAME
+  Signal signal = Signal::reference_loss;
+};
+
 /// A number for each position, fp32, from a value head. It is defined AFTER the token at its position: V_t has seen
 /// tokens 0 … t.
 class ValueSignal {
@@ -148,6 +154,8 @@ class WMTP_SDK_API TokenStep : public Step {
   virtual int64_t head() const = 0;
   /// A signal declared in `needs().reads`, detached, shaped like valid(), zero where not valid.
   virtual Tensor get(Signal signal) = 0;
+  /// The same for one declared in `needs().references`.
+  virtual Tensor get(const ReferenceSignal& signal) = 0;
 };
 
 /// One head of the micro-batch: [B,S].

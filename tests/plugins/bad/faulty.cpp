@@ -16,14 +16,16 @@ class Faulty : public wmtp::Weighting {
  public:
   void options(wmtp::Options& o) override {
     o.text("fault", fault_, "what goes wrong",
-           {"exception", "int",    "unwinding", "tensor", "shape", "dtype",     "undefined",
-            "nan",       "inf",    "negative",  "zero",   "sleep", "exit",      "device",
-            "metric",    "tokens", "pointer",   "mask",   "state", "own state", "mass"});
+           {"exception", "int",      "unwinding", "tensor",    "shape", "dtype",  "undefined", "nan",
+            "inf",       "negative", "zero",      "sleep",     "exit",  "device", "metric",    "tokens",
+            "pointer",   "mask",     "state",     "own state", "mass",  "name",   "signal"});
     o.integer("step", step_, "at which optimizer step", 1);
     o.integer("rank", rank_, "on which rank; -1: on all", -1);
   }
   wmtp::Needs needs() const override {
     if (fault_ == "mass") return {.when = wmtp::When::token, .reads = {wmtp::Signal::policy_top_mass}};
+    if (fault_ == "name") return {.references = {{"Amateur", wmtp::Signal::reference_loss}}};
+    if (fault_ == "signal") return {.references = {{"amateur", wmtp::Signal::policy_loss}}};
     return {.when = wmtp::When::before};
   }
 

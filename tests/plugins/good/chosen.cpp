@@ -2,11 +2,15 @@
 // values within their ranges.
 #include <wmtp/plugin.hpp>
 
+const wmtp::ReferenceSignal amateur_loss{"amateur", wmtp::Signal::reference_loss};
+
 class Chosen : public wmtp::Weighting {
  public:
   void options(wmtp::Options& o) override {
-    o.text("by", by_, "nothing, loss, excess (over the reference's loss) or value (of the frozen value model)",
-           {"nothing", "loss", "excess", "value"});
+    o.text("by", by_,
+           "nothing, loss, excess (over the reference's loss, or over the amateur's) or value (of the frozen "
+           "value model)",
+           {"nothing", "loss", "excess", "amateur", "value"});
     o.flag("pairs", pairs_, "whether it wants pairs of answers");
     o.text("marks", marks_, "one letter for each mark; none may be x");
     o.number("low", low_, "smallest weight", 0, 10);
@@ -20,6 +24,7 @@ class Chosen : public wmtp::Weighting {
     wmtp::Needs needs{.when = wmtp::When::head, .pairs = pairs_};
     if (by_ != "nothing") needs.reads.push_back(wmtp::Signal::policy_loss);
     if (by_ == "excess") needs.reads.push_back(wmtp::Signal::reference_loss);
+    if (by_ == "amateur") needs.references.push_back(amateur_loss);
     if (by_ == "value") needs.values.push_back(wmtp::ValueSignal::frozen());
     return needs;
   }
@@ -28,6 +33,7 @@ class Chosen : public wmtp::Weighting {
     if (by_ == "nothing") return wmtp::Weights::uniform();
     wmtp::Tensor score = step.get(wmtp::Signal::policy_loss);
     if (by_ == "excess") score = score - step.get(wmtp::Signal::reference_loss);
+    if (by_ == "amateur") score = score - step.get(amateur_loss);
     if (by_ == "value") score = step.value(wmtp::ValueSignal::frozen());
     return wmtp::Weights::by_source(score.clamp(low_, high_));
   }

@@ -26,6 +26,7 @@ void expect_equal(const Experiment& a, const Experiment& b) {
   EXPECT_EQ(a.adapter_weights, b.adapter_weights);
   EXPECT_EQ(a.model, b.model);
   EXPECT_EQ(a.reference, b.reference);
+  EXPECT_EQ(a.references, b.references);
   EXPECT_EQ(a.value, b.value);
   EXPECT_EQ(a.data, b.data);
   EXPECT_EQ(a.train, b.train);

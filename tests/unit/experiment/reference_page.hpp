@@ -118,7 +118,7 @@ inline std::string print(const SchemaTable& table) {
   if (table.name.starts_with("value.")) return "";  // [value] names it
   std::string text = table.name.empty() ? "## Top-level keys\n\n" : "## `[" + table.name + "]`\n\n";
   if (!table.name.empty() && !table.help.empty()) text += table.help + "\n\n";
-  if (table.read_elsewhere) return text;
+  if (table.read_elsewhere || table.keys.empty()) return text;
   if (const SchemaTable* first = described_as(table)) return text + print_repeated(table, *first);
   if (!table.kinds.empty()) text += "Only for " + kinds_of(table.kinds) + ".\n\n";
   for (const Key& key : table.keys)

@@ -57,6 +57,20 @@ class MicroBatchContextTest : public testing::Test {
   std::unique_ptr<TokenWindows> windows_;
 };
 
+TEST_F(MicroBatchContextTest, EachNamedReferenceIsReadByItsName) {
+  const MicroBatch micro = micro_of({0, 1});
+  MicroBatchContext step = step_with(micro, {{"reference.loss", reference()},
+                                             {"references.amateur.loss", reference() + 7},
+                                             {"references.amateur.entropy", of_heads()}});
+  const Tensor valid = micro.sources(2);
+  step.enter(weigh_context(When::head, 2, valid));
+  const ReferenceSignal loss{"amateur", Signal::reference_loss}, entropy{"amateur", Signal::reference_entropy};
+  EXPECT_TRUE(at::equal(step.signal(Signal::reference_loss), aligned(2) * valid));
+  EXPECT_TRUE(at::equal(step.signal(loss), (aligned(2) + 7) * valid));
+  EXPECT_TRUE(at::equal(step.signal(entropy), of_heads().select(2, 1) * valid));
+  EXPECT_THROW(step.signal(ReferenceSignal{"expert", Signal::reference_loss}), Error);
+}
+
 TEST_F(MicroBatchContextTest, TheReferenceIsAlignedWithTheTargetOfEachHead) {
   const MicroBatch micro = micro_of({0, 1});
   MicroBatchContext step = step_with(micro, {{"reference.loss", reference()}});

@@ -93,6 +93,10 @@ inline PluginCheckResult asked_plugin(const PluginSetting& plugin, const PluginS
   if (weight.find("ce") != std::string::npos) needs.reads.push_back("policy.loss");
   if (weight.find("ref") != std::string::npos) needs.reads.push_back("reference.loss");
   if (weight.find("value") != std::string::npos) needs.reads.push_back("value.value");
+  for (const std::string name : {"amateur", "expert"})
+    for (const std::string signal : {"loss", "entropy"})
+      if (weight.find(name + "_" + signal) != std::string::npos)
+        needs.reads.push_back(reference_table(name) + "." + signal);
   needs.scores = weight.find("score") != std::string::npos;
   return {needs, {}};
 }

@@ -21,6 +21,7 @@ struct AnyStep {
   int64_t head() const { return step.head(); }
   int64_t heads() const { return step.heads(); }
   Tensor get(Signal signal) { return step.get(signal); }
+  Tensor get(const ReferenceSignal& signal) { return step.get(signal); }
   Tensor valid() { return step.valid(); }
   Tensor counts() { return step.counts(); }
   int64_t number() const { return step.number(); }
@@ -112,8 +113,8 @@ inline ActivePipeline pipeline_of(std::unique_ptr<Weighting> weighting) {
   pipeline.needs = weighting->needs();
   pipeline.weighting = std::move(weighting);
   for (const Signal signal : pipeline.needs.reads) {
-    if (signal == Signal::reference_loss) pipeline.reference.insert("loss");
-    if (signal == Signal::reference_entropy) pipeline.reference.insert("entropy");
+    if (signal == Signal::reference_loss) pipeline.frozen["reference"].insert("loss");
+    if (signal == Signal::reference_entropy) pipeline.frozen["reference"].insert("entropy");
   }
   return pipeline;
 }
@@ -158,7 +159,7 @@ class TinyTraining {
     const bool reads_own_heads = experiment_.reference.heads == ReferenceHeads::own;
     const auto reference = [&](FrozenCache::Stores stores) {
       return std::make_unique<FrozenCache>(
-          "reference", pipeline_.reference,
+          "reference", pipeline_.frozen.at("reference"),
           [this, &channels, reads_own_heads, on_build = parts.on_build, device = parts.device] {
             on_build();
             const Heads heads = reads_own_heads ? Heads::all : Heads::first;
@@ -168,7 +169,7 @@ class TinyTraining {
           },
           std::move(stores), reads_own_heads ? experiment_.model.future_tokens : 1);
     };
-    if (!pipeline_.reference.empty() && model_->section().is_last()) {
+    if (pipeline_.frozen.contains("reference") && model_->section().is_last()) {
       frozen.training.push_back(reference(parts.stores ? parts.stores() : FrozenCache::Stores{}));
       frozen.validation.push_back(reference({}));
     }

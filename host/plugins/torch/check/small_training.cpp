@@ -92,7 +92,11 @@ Experiment small_experiment(const SmallParts& parts) {
   e.train.sequence_length = parts.sequence_length;
   e.optimizer.lr = 1e-3;
   e.log.samples = 0;
-  e.reference.given = e.value.given = true;  // both tables exist, for plugins that read them
+  e.reference.given = e.value.given = true;  // all tables exist, for plugins that read them
+  if (parts.weighting)
+    for (const ReferenceSignal& read :
+         guarded(parts.name, "needs", [&] { return parts.weighting()->needs(); }).references)
+      e.references[read.name].given = true;
   return e;
 }
 
@@ -159,20 +163,19 @@ SmallTraining::~SmallTraining() = default;
 
 FrozenCaches SmallTraining::frozen_models() {
   FrozenCaches frozen;
-  if (!pipeline_.reference.empty())
-    frozen.training.push_back(std::make_unique<FrozenCache>(
-        "reference", pipeline_.reference, [this] { return frozen_model(false); }, FrozenCache::Stores{}));
-  if (!pipeline_.value.empty())
-    frozen.training.push_back(std::make_unique<FrozenCache>(
-        "value", pipeline_.value, [this] { return frozen_model(true); }, FrozenCache::Stores{}));
+  int64_t seed = experiment_.seed;
+  for (const auto& [table, wanted] : pipeline_.frozen) {
+    const auto build = [this, values = table == "value", own = ++seed] { return frozen_model(values, own); };
+    frozen.training.push_back(std::make_unique<FrozenCache>(table, wanted, build, FrozenCache::Stores{}));
+  }
   return frozen;
 }
 
-std::shared_ptr<FrozenModel> SmallTraining::frozen_model(bool values) {
+std::shared_ptr<FrozenModel> SmallTraining::frozen_model(bool values, int64_t seed) {
   ModelSpec spec;
   spec.heads = values ? Heads::none : Heads::first;
   if (values) spec.value_heads = {{"value", "linear"}};
-  auto model = small_model(experiment_, spec, experiment_.seed + 1, parts_.device, rank_.channels);
+  auto model = small_model(experiment_, spec, seed, parts_.device, rank_.channels);
   if (values) draw_value_head(*model, parts_.value_scale);
   return std::make_shared<FrozenModel>(std::move(model),
                                        chunk_tokens(experiment_.model.vocab_size, parts_.device.is_cuda()));

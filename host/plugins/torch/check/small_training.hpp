@@ -41,7 +41,7 @@ class SmallTraining {
 
  private:
   FrozenCaches frozen_models();
-  std::shared_ptr<FrozenModel> frozen_model(bool values);
+  std::shared_ptr<FrozenModel> frozen_model(bool values, int64_t seed);
 
   SmallParts parts_;
   Experiment experiment_;

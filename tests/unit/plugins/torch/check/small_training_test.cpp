@@ -87,6 +87,26 @@ TEST(SmallTraining, HasNoTargetOnRequest) {
   EXPECT_FALSE(first_batch(parts).kind.eq(answer_kind).any().item<bool>());
 }
 
+TEST(SmallTraining, HasAModelForEachNameThatIsRead) {
+  Needs needs{.when = When::head, .reads = {Signal::reference_loss}};
+  for (const char* name : {"amateur", "expert"}) needs.references.push_back({name, Signal::reference_loss});
+  int calls = 0;
+  SmallTraining(parts_of(
+                    [&](AnyStep step) {
+                      ++calls;
+                      const Tensor reference = step.get(Signal::reference_loss),
+                                   amateur = step.get({"amateur", Signal::reference_loss}),
+                                   expert = step.get({"expert", Signal::reference_loss});
+                      for (const Tensor& losses : {reference, amateur, expert})
+                        EXPECT_GT(losses.masked_select(step.valid()).min().item<double>(), 1);
+                      EXPECT_FALSE(at::allclose(amateur, expert) || at::allclose(reference, amateur));
+                      return Weights::uniform();
+                    },
+                    needs))
+      .losses(1);
+  EXPECT_GT(calls, 0);
+}
+
 TEST(SmallTraining, HasLossesOfZeroAndOfThousandsOnRequest) {
   double smallest = INFINITY, largest = 0;
   SmallParts parts = parts_of(
