@@ -1,9 +1,9 @@
-// first_head: the weight that the inner weighting gives to a token in head 1 is its weight in every head. A control: does
-// a weight for each head achieve more than one weight for each token?
+// first_head: the weight that the inner weighting gives to a token in head 1 is its weight in every head. A control:
+// does a weight for each head achieve more than one weight for each token?
 //
 //   w_k(s) = w_1(s + offset(k) - offset(1))    the weight of the same target
 //
-// The inner weighting sees head 1 only, and logs its metrics only of it. Every target of a later head is one of head 1's.
+// The inner weighting sees head 1 only, and logs metrics only of it. Every target of a later head is one of head 1's.
 #include <wmtp/plugin.hpp>
 
 #include "../shared/targets.hpp"
