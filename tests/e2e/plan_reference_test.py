@@ -5,6 +5,7 @@ from paths import cases
 from plan_test import SIZES, expect_equal, expect_within, planned
 
 STAGE = {"experiment": "stage.toml"}
+NARROW = {"model__dim": 64, "model__ffn_dim": 96}
 AMATEUR = {"references": {"amateur": {"experiment": "amateur.toml", "heads": "next"}},
            "pipeline": {"plugin": "formula", "weight": "max(0, amateur_loss - ref) + exp(-amateur_entropy)"}}
 CASES = {
@@ -16,9 +17,7 @@ CASES = {
     "own heads, divided features": dict(reference=STAGE, parallel__tensor=2),
     "two models": dict(reference=STAGE, **AMATEUR),
     "two models, divided positions": dict(reference=STAGE | {"cache": False}, **AMATEUR, parallel__sequence=2),
-    "two models, divided features, accumulated": dict(reference=STAGE, **AMATEUR, parallel__tensor=2,
-                                                      train__gradient_accumulation=2),
-    "two models in two sections": dict(reference=STAGE, **AMATEUR, parallel__pipeline=2),
+    "two models, accumulated": dict(reference=STAGE, **AMATEUR, train__gradient_accumulation=2),
 }
 # rho-1 selects another number of tokens on each rank.
 SHORT = ["own heads", "two models"]
@@ -31,7 +30,7 @@ def test_the_plan_of_a_reference_is_what_a_run_takes(place, case):
     changes = {**SIZES, **CASES[case]}
     stage = {name: value for name, value in changes.items() if name not in ("reference", "references", "pipeline")}
     place.write({**experiment(**stage), "name": "stage"}, "stage.toml")
-    place.write({**experiment(**stage, model__dim=64, model__ffn_dim=96), "name": "amateur"}, "amateur.toml")
+    place.write({**experiment(**stage | NARROW), "name": "amateur"}, "amateur.toml")
     plan = planned(place, place.write(**READS_BOTH | changes))
     place.run(**READS_BOTH | changes)
     expect_within(place.log, plan, case)
