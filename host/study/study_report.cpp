@@ -73,6 +73,25 @@ void print_primary(std::ostream& out, const Study& study, const StudyAnalysis& a
   print_table_of(out, lines);
 }
 
+/// The differences at the end: a line for each member, a column for each condition.
+void print_conditions(std::ostream& out, const Study& study, const StudyAnalysis& analysis) {
+  Cells head{study.metric + " less " + study.control_title()};
+  head.insert(head.end(), study.conditions.begin(), study.conditions.end());
+  std::vector<Cells> lines{head};
+  for (const StudyRow& row : analysis.rows) {
+    if (!row.is_primary || row.budget.unit != BudgetUnit::end || study.is_control(row.member)) continue;
+    const StudyMember& member = study.members[row.member];
+    auto line = std::ranges::find(lines, member.title, [](const Cells& cells) { return cells.front(); });
+    if (line == lines.end()) {
+      line = lines.insert(lines.end(), Cells(head.size()));
+      line->front() = member.title;
+    }
+    const auto column = std::ranges::find(study.conditions, member.condition) - study.conditions.begin();
+    (*line)[size_t(column) + 1] = difference_text(row.difference) + ", " + outcome(study, row);
+  }
+  print_table_of(out, lines);
+}
+
 void print_explored(std::ostream& out, const Study& study, const StudyAnalysis& analysis) {
   std::vector<Cells> lines{{"member"}};
   for (const StudyMember& member : study.members) lines.push_back({member.name});
@@ -189,6 +208,11 @@ Json interval_json(const std::optional<Interval>& interval, bool high) {
 }  // namespace
 
 void print_markdown(std::ostream& out, const Study& study, const StudyResults& results, const StudyAnalysis& analysis) {
+  if (study.has_conditions()) {
+    out << "Differences in " << study.metric << " at the end, by condition:\n\n";
+    print_conditions(out, study, analysis);
+    out << '\n';
+  }
   for (const StudyBudget& budget : study.budgets)
     for (const std::string& condition : study.conditions) {
       out << study.metric << " (" << (study.lower_is_better ? "lower" : "higher") << " is better) at "

@@ -46,7 +46,9 @@ ScoredLogits VocabularySplit::scored(const Tensor& logits, const Tensor& columns
 
   const Tensor owner = at::floor_divide(targets, logits.size(1)).unsqueeze(0);  // whose column the target is
   const auto of_owner = [&](const Tensor& one) { return one.gather(0, owner).squeeze(0); };
-  const Tensor log_sums = of_ranks(0), all = at::logsumexp(log_sums, 0);
+  // As at::logsumexp, whose own temporary tensors `plan` would not see.
+  const Tensor log_sums = of_ranks(0), highest_sum = log_sums.amax(0, /*keepdim=*/true);
+  const Tensor all = (log_sums - highest_sum).exp().sum(0).log() + highest_sum.squeeze(0);
   ScoredLogits result{{.losses = (of_owner(of_ranks(1)) + (all - of_owner(log_sums))).to(at::kFloat)},
                       all.to(at::kFloat)};
   if (request.entropies) {
