@@ -26,7 +26,7 @@ PLAIN_LAYOUTS = ["no_shard", "sequence", "tensor", "sections", "sequence and ten
 
 def expect_equal(place, wanted, **changes):
     place.run(**changes)
-    tolerance = 5e-6 if "exp(" in changes.get("pipeline__weight", "") else 1e-6
+    tolerance = 5e-6 if "exp(" in str(changes.get("pipeline__weight")) else 1e-6
     assert_losses_close(place.log.losses(), wanted.losses, tolerance, wanted.sizes)
     assert_tensors_close(model_tensors(place.log.folder()), wanted.parameters, 1e-5)
 
