@@ -315,7 +315,7 @@ void add_study(CommandLine& line) {
                "examples:\n"
                "  wmtp-host plan experiments/study/text.toml\n"
                "  wmtp-host study experiments/study/text.toml --jobs 2\n"
-               "  wmtp-host study experiments/study/text.toml --known docs/studies/text.json\n"
+               "  wmtp-host study experiments/study/text.toml --known here.json\n"
                "  wmtp-host study experiments/study/text.toml --results here.json --results there.json -o report\n",
                study);
   add_option(command, "FILE", options.file, "study (TOML with [study])", required);
