@@ -76,7 +76,8 @@ class EverythingTrains final : public Adapter {
   bool trains(const std::string&) const override { return true; }
 };
 
-Experiment small_experiment(const SmallParts& parts) {
+/// `weighting`: null without one.
+Experiment small_experiment(const SmallParts& parts, Weighting* weighting) {
   Experiment e;
   e.name = "trial";
   e.seed = 7;
@@ -93,9 +94,8 @@ Experiment small_experiment(const SmallParts& parts) {
   e.optimizer.lr = 1e-3;
   e.log.samples = 0;
   e.reference.given = e.value.given = true;  // all tables exist, for plugins that read them
-  if (parts.weighting)
-    for (const ReferenceSignal& read :
-         guarded(parts.name, "needs", [&] { return parts.weighting()->needs(); }).references)
+  if (weighting)
+    for (const ReferenceSignal& read : guarded(parts.name, "needs", [&] { return weighting->needs(); }).references)
       e.references[read.name].given = true;
   return e;
 }
@@ -133,11 +133,14 @@ std::unique_ptr<ShardedModel> small_model(const Experiment& experiment, const Mo
 
 }  // namespace
 
-SmallTraining::SmallTraining(SmallParts parts)
-    : parts_(std::move(parts)),
-      experiment_(small_experiment(parts_)),
-      pipeline_(make_pipeline(parts_.name, parts_.weighting ? parts_.weighting() : nullptr,
-                              parts_.objective ? parts_.objective() : nullptr, experiment_)) {
+SmallTraining::SmallTraining(const SmallParts& parts)
+    : SmallTraining(parts, parts.weighting ? parts.weighting() : nullptr) {}
+
+SmallTraining::SmallTraining(const SmallParts& parts, std::unique_ptr<Weighting> weighting)
+    : parts_(parts),
+      experiment_(small_experiment(parts_, weighting.get())),
+      pipeline_(make_pipeline(parts_.name, std::move(weighting), parts_.objective ? parts_.objective() : nullptr,
+                              experiment_)) {
   if (parts_.auxiliary_loss) add_auxiliary_loss(parts_.name, parts_.auxiliary_loss(), experiment_, pipeline_);
   static const EverythingTrains everything;
   ModelSpec spec;

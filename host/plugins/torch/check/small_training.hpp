@@ -26,7 +26,7 @@ struct SmallParts {
 
 class SmallTraining {
  public:
-  explicit SmallTraining(SmallParts parts);
+  explicit SmallTraining(const SmallParts& parts);
   ~SmallTraining();
   SmallTraining(const SmallTraining&) = delete;
 
@@ -40,6 +40,8 @@ class SmallTraining {
   int64_t tokens_per_step() const { return experiment_.train.batch_size * experiment_.train.sequence_length; }
 
  private:
+  /// `weighting`: made by `parts`, or null.
+  SmallTraining(const SmallParts& parts, std::unique_ptr<Weighting> weighting);
   FrozenCaches frozen_models();
   std::shared_ptr<FrozenModel> frozen_model(bool values, int64_t seed);
 

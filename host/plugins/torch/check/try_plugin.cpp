@@ -144,7 +144,7 @@ std::string same_losses(const Candidate& candidate) {
   const std::vector<double> losses = SmallTraining(candidate.parts()).losses(steps);
   SmallParts parts = candidate.parts();
   parts.device = at::kCPU;
-  const std::vector<double> on_cpu = SmallTraining(std::move(parts)).losses(steps);
+  const std::vector<double> on_cpu = SmallTraining(parts).losses(steps);
   double most = 0;
   for (int i = 0; i < steps; ++i) {
     const double loss = losses[size_t(i)], wanted = on_cpu[size_t(i)];
@@ -158,7 +158,7 @@ std::string same_losses(const Candidate& candidate) {
 std::string no_targets(const Candidate& candidate) {
   SmallParts parts = candidate.parts();
   parts.targets = false;
-  SmallTraining(std::move(parts)).losses(2);
+  SmallTraining(parts).losses(2);
   return "2 steps of prompts, single tokens and padding";
 }
 
@@ -166,7 +166,7 @@ std::string extremes(const Candidate& candidate) {
   SmallParts parts = candidate.parts();
   parts.sharpness = 1e5;
   parts.value_scale = 1e4;
-  SmallTraining(std::move(parts)).losses(1);
+  SmallTraining(parts).losses(1);
   return "1 step with scores in the thousands";
 }
 
