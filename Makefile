@@ -62,6 +62,7 @@ study: build
 	build/bin/wmtp-host study experiments/study/paths.toml $(call known,paths)
 	$(PYTHON) experiments/study/noise/make_text.py 1 11 12 13 14 15 -o runs/noise
 	build/bin/wmtp-host study experiments/study/noise.toml --jobs 2 $(call known,noise)
+	build/bin/wmtp-host study experiments/study/per_head.toml --jobs 2 $(call known,per_head)
 	build/bin/wmtp-host study experiments/study/text.toml $(call known,text)
 	build/bin/wmtp-host study experiments/study/arithmetic.toml
 
