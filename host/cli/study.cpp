@@ -124,9 +124,7 @@ class LoadedStudy {
 
   std::vector<StudyRun> lacking(std::vector<StudyRun> runs, const std::vector<StudyResult>& known) const {
     std::erase_if(runs, [&](const StudyRun& run) {
-      return std::ranges::any_of(known, [&](const StudyResult& one) {
-        return one.seed == run.seed && one.member == study_.members[run.member].name;
-      });
+      return find_result(known, study_.members[run.member].name, run.seed) != nullptr;
     });
     return runs;
   }
@@ -168,10 +166,9 @@ class LoadedStudy {
     for (const StudyResult& one : known)
       for (size_t i = 0; i < chosen.size(); ++i)
         if (one.member == study_.members[i].name) chosen[i] = one.choice;
-    const auto is_open = [&](size_t i) { return !study_.members[i].tuned.empty() && chosen[i].empty(); };
     std::vector<size_t> open;
     for (size_t i = 0; i < chosen.size(); ++i)
-      if (is_open(i)) open.push_back(i);
+      if (!study_.members[i].tuned.empty() && chosen[i].empty()) open.push_back(i);
     std::vector<StudyRun> runs;
     for (const size_t i : open)
       std::ranges::move(tuning_runs(study_, i, tuned_choices(study_, i)), std::back_inserter(runs));

@@ -37,15 +37,20 @@ class Analysis {
   StudyAnalysis rows() {
     StudyAnalysis analysis;
     for (const std::string& metric : study_.metrics())
-      for (const StudyBudget& budget : study_.budgets) add(metric, budget, analysis.rows);
+      for (const StudyBudget& budget : study_.budgets)
+        for (const std::string& condition : study_.conditions) add(metric, budget, condition, analysis.rows);
     correct(analysis.rows);
     return analysis;
   }
 
  private:
-  void add(const std::string& metric, const StudyBudget& budget, std::vector<StudyRow>& rows) const {
+  void add(const std::string& metric, const StudyBudget& budget, const std::string& condition,
+           std::vector<StudyRow>& rows) const {
+    const std::vector<double> at = amounts(study_, results_, budget, condition);
+    std::optional<Values> control;  // the same of all members under the condition
     for (size_t i = 0; i < study_.members.size(); ++i) {
-      const std::vector<double> at = amounts(study_, results_, budget, study_.members[i].condition);
+      if (study_.members[i].condition != condition) continue;
+      if (!control) control = values(study_.members[i].control, metric, budget.unit, at);
       StudyRow row;
       row.metric = metric;
       row.is_primary = metric == study_.metric;
@@ -53,7 +58,7 @@ class Analysis {
       row.member = i;
       const Values own = values(i, metric, budget.unit, at);
       describe(own, row);
-      if (!study_.is_control(i)) compare(own, values(study_.members[i].control, metric, budget.unit, at), row);
+      if (!study_.is_control(i)) compare(own, *control, row);
       rows.push_back(row);
     }
   }
@@ -150,12 +155,7 @@ std::optional<size_t> best_choice(const Study& study, const std::vector<std::vec
 
 std::vector<const StudyResult*> results_of(const Study& study, const StudyResults& results, size_t member) {
   std::vector<const StudyResult*> found;
-  for (const int64_t seed : study.seeds) {
-    const auto one = std::ranges::find_if(results.runs, [&](const StudyResult& result) {
-      return result.seed == seed && result.member == study.members[member].name;
-    });
-    found.push_back(one == results.runs.end() ? nullptr : &*one);
-  }
+  for (const int64_t seed : study.seeds) found.push_back(find_result(results.runs, study.members[member].name, seed));
   return found;
 }
 

@@ -53,7 +53,7 @@ struct LoadedMembers {
 LoadedMembers load_members(const Study& study, const JobRequest& request, const Catalog& catalog, SourceTexts& texts);
 
 /// What the study states, and the values of its members' experiments that belong to their identity, without paths: of
-/// each control all, of the others what differs from theirs.
+/// each control all, of each other member what differs from its control.
 Json study_definition(const Study& study, const LoadedMembers& members);
 /// SHA-256 of the definition.
 std::string study_hash(const Json& definition);

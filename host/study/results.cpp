@@ -103,6 +103,12 @@ std::vector<std::string> unknown_metrics(const LogReader& log, const std::vector
   return found;
 }
 
+const StudyResult* find_result(const std::vector<StudyResult>& runs, const std::string& member, int64_t seed) {
+  const auto found =
+      std::ranges::find_if(runs, [&](const StudyResult& one) { return one.seed == seed && one.member == member; });
+  return found == runs.end() ? nullptr : &*found;
+}
+
 OrderedJson to_json(const StudyResult& result) {
   OrderedJson metrics = OrderedJson::object();
   for (const auto& [name, values] : result.metrics) {
@@ -142,10 +148,7 @@ void add_results(const std::filesystem::path& file, StudyResults& results) {
     size_t number = 0;
     for (const Json& one : json.at("results")) {
       StudyResult found = result_from(one, where + ": results[" + std::to_string(number++) + "]");
-      const bool is_known = std::ranges::any_of(results.runs, [&](const StudyResult& other) {
-        return other.member == found.member && other.seed == found.seed;
-      });
-      if (is_known)
+      if (find_result(results.runs, found.member, found.seed))
         throw Error(ExitStatus::data, where + ": member " + printable(found.member) + " with seed " +
                                           std::to_string(found.seed) +
                                           " is there already; a member and a seed count once");

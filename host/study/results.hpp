@@ -43,6 +43,9 @@ void read_curves(const LogReader& log, int64_t run, const std::vector<std::strin
 /// Empty for a log without metrics.
 std::vector<std::string> unknown_metrics(const LogReader& log, const std::vector<std::string>& metrics);
 
+/// The run of a member with a seed, or null.
+const StudyResult* find_result(const std::vector<StudyResult>& runs, const std::string& member, int64_t seed);
+
 OrderedJson to_json(const StudyResult& result);
 
 /// Reads what `study --json` wrote, and joins it to `results`. Error(data) for anything else, and for a member and seed

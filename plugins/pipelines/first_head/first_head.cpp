@@ -15,12 +15,8 @@ using wmtp::Weights;
 
 class FirstHead : public wmtp::Wrapper {
  public:
-  /// The other heads' sources are elsewhere in the sequence, which is not available inside the loss.
-  wmtp::Needs needs() const override {
-    wmtp::Needs needs = inner().needs();
-    if (needs.when == wmtp::When::token) needs.when = wmtp::When::head;
-    return needs;
-  }
+  /// The other heads' sources are elsewhere in the sequence.
+  wmtp::Needs needs() const override { return targets::with_whole_sequences(inner().needs()); }
 
   Weights weigh(wmtp::HeadStep& step) override {
     if (step.head() > 1) return of_others_;

@@ -18,12 +18,7 @@ using wmtp::Weights;
 
 class Shuffled : public wmtp::Wrapper {
  public:
-  /// A permutation needs whole sequences, which are not available inside the loss.
-  wmtp::Needs needs() const override {
-    wmtp::Needs needs = inner().needs();
-    if (needs.when == wmtp::When::token) needs.when = wmtp::When::head;
-    return needs;
-  }
+  wmtp::Needs needs() const override { return targets::with_whole_sequences(inner().needs()); }
 
   Weights weigh(wmtp::HeadStep& step) override { return permuted(inner().weigh(step), step, step); }
   Weights weigh(wmtp::BatchStep& step) override { return permuted(inner().weigh(step), step, step); }
