@@ -22,7 +22,14 @@ LAYOUTS = {"1x8": (1, 8, 1, 1, 1, 1), "8x1": (8, 1, 1, 1, 1, 1), "1x3": (1, 3, 1
            "2x1x2-by-2": (4, 1, 2, 1, 2, 1), "1x4-by-4": (4, 4, 1, 1, 4, 1), "1x4-on-2-by-2": (4, 4, 1, 2, 2, 1),
            "2x1x2-on-2-by-2": (8, 1, 2, 2, 2, 1),
            "1x4-in-2": (2, 4, 1, 1, 1, 2), "2x1x2-in-2": (4, 1, 2, 1, 1, 2), "1x1x4-by-2-in-2": (4, 1, 4, 1, 2, 2),
-           "1x1x4-on-2-by-2-in-2": (8, 1, 4, 2, 2, 2), "1x2x2-in-3": (3, 2, 2, 1, 1, 3)}
+           "1x1x4-on-2-by-2-in-2": (8, 1, 4, 2, 2, 2), "1x2x2-in-3": (3, 2, 2, 1, 1, 3),
+           "4x1-on-2": (8, 1, 1, 2, 1, 1), "4x1-by-2": (8, 1, 1, 1, 2, 1), "2x2-on-4": (8, 2, 1, 4, 1, 1),
+           "2x2-by-4": (8, 2, 1, 1, 4, 1), "2x2-on-2-by-2": (8, 2, 1, 2, 2, 1), "4x1-in-2": (8, 1, 1, 1, 1, 2),
+           "2x2-on-2-in-2": (8, 2, 1, 2, 1, 2), "2x2-by-2-in-2": (8, 2, 1, 1, 2, 2),
+           "2x1x2-on-2-in-2": (8, 1, 2, 2, 1, 2), "2x1x2-by-2-in-2": (8, 1, 2, 1, 2, 2),
+           "1x1x4-on-4-in-2": (8, 1, 4, 4, 1, 2), "1x1x4-by-4-in-2": (8, 1, 4, 1, 4, 2),
+           "1x4-on-2-by-2-in-2": (8, 4, 1, 2, 2, 2), "1x2x2-on-2-by-2-in-2": (8, 2, 2, 2, 2, 2),
+           "1x1x4-by-2-in-4": (8, 1, 4, 1, 2, 4), "2x1x2-in-4": (8, 1, 2, 1, 1, 4)}
 STRATEGIES = ("no_shard", "shard_grad_op", "full_shard")
 ONE = ("1x4", "no_shard", "none")  # the reference for all others
 OTHERS = [(layout, strategy, "none") for layout in ("1x4", "2x2", "4x1", "2x1x2") for strategy in STRATEGIES
@@ -43,13 +50,41 @@ ALL = [("baseline", *other) for other in OTHERS]
 WIDE = ("1x4-on-4", "1x4-by-4", "1x4-on-2-by-2")  # four ranks for as many key heads
 ALL += [(pipeline, layout, "full_shard", "full") for pipeline in ("baseline", "lora", "chained", "rho1")
         for layout in WIDE]
-ALL += [("baseline", layout, "full_shard", "full") for layout in ("2x1x2-on-2-by-2", "1x1x4-on-2-by-2-in-2")]
+ALL += [("baseline", "2x1x2-on-2-by-2", "full_shard", "full")]
 ALL += [(pipeline, *layout) for pipeline in ("baseline", "lora", "muon", "critic", "pairs") for layout in SECTIONS]
 # An embedding that is in the first section and in the last.
 IN_THREE = ("1x2x2-in-3", "shard_grad_op", "none")
 ALL += [(pipeline, *layout) for pipeline in ("tied", "chained", "tied-chained") for layout in SECTIONS]
 ALL += [("tied-chained", *IN_THREE)]
 ALL += [(pipeline, *SECTIONS[0]) for pipeline in ("rho1", "verifiable", "joint", "joint-lora")]
+# Every strategy, two and four ranks or sections along every axis, alone and together, and every kind of model,
+# weighting, adapter, optimizer and precision, on 8 ranks.
+COVERING = [("baseline", "4x1-by-2", "no_shard", "none"), ("rho1", "2x2-on-2-by-2", "full_shard", "none"),
+            ("critic", "4x1-on-2", "hybrid_shard", "full"), ("shared", "2x2-by-4", "shard_grad_op", "none"),
+            ("deep", "2x2-on-4", "shard_optimizer", "full"), ("verifiable", "4x1-in-2", "full_shard", "none"),
+            ("joint-lora", "2x2-on-2-in-2", "shard_optimizer", "none"),
+            ("joint", "2x2-by-2-in-2", "shard_grad_op", "full"), ("rho1", "1x4-on-2-by-2-in-2", "no_shard", "full"),
+            ("muon", "2x1x2-on-2-in-2", "full_shard", "none"), ("tied", "2x1x2-by-2-in-2", "hybrid_shard", "none"),
+            ("chained", "1x1x4-on-4-in-2", "shard_grad_op", "full"), ("lora", "1x1x4-by-4-in-2", "full_shard", "full"),
+            ("lora", "1x2x2-on-2-by-2-in-2", "shard_optimizer", "none"),
+            ("tied-chained-deep", "1x1x4-by-2-in-4", "full_shard", "none"),
+            ("deep", "2x1x2-in-4", "no_shard", "full"), ("baseline", "1x1x4-on-2-by-2-in-2", "full_shard", "full"),
+            ("bf16", "2x2-on-2-by-2", "shard_grad_op", "none"),
+            ("bf16", "2x1x2-by-2-in-2", "full_shard", "full")]
+
+
+def can_train(pipeline, layout):
+    """Whether the layout divides the key heads and blocks of this kind, and its thresholds are those of one rank."""
+    _, _, accumulation, sequence, tensor, sections = LAYOUTS[layout]
+    of_records = pipeline in ("joint", "joint-lora")
+    key_heads = 2 if of_records or pipeline == "tied" else 4
+    return key_heads % (sequence * tensor) == 0 and sections <= 2 and (
+        accumulation == 1 or not of_records and pipeline != "rho1")
+
+
+ALL += [(pipeline, *layout) for layout in sorted({case[1:] for case in COVERING})
+        for pipeline in ("baseline", "rho1", "joint", "joint-lora", "lora", "tied", "chained", "shared", "bf16")
+        if can_train(pipeline, layout[0])]
 # LoRA with dropout: its draws must follow the sequence, in every layout and when a forward pass is recomputed.
 ALL += [("lora", *other) for other in OTHERS]
 # A matrix shared by the embedding and the output layer, gathered for both; biases; scaled rotary positions.
@@ -91,26 +126,20 @@ SHORT += [(pipeline, *WITH_RECOMPUTATION) for pipeline in ("critic", "verifiable
 SHORT += [("chained", *layout) for layout in (("2x2", "full_shard", "none"), WITH_RECOMPUTATION,
                                               ("2x1x2", "hybrid_shard", "none"))]
 SHORT += [("muon", *layout) for layout in (WITH_RECOMPUTATION, IN_GROUPS, ("2x1x2", "no_shard", "none"))]
-# Divided positions: every kind of weighting and of signal once.
+# Divided positions, divided features and sections on fewer ranks than those of COVERING.
 SHORT += [("baseline", "1x4-on-2", "no_shard", "none"), ("baseline", "2x1x2-on-2", "full_shard", "none"),
-          ("baseline", "1x4-on-4", "full_shard", "full"), ("rho1", "2x2-on-2", "full_shard", "none"),
-          ("lora", "2x2-on-2", "hybrid_shard", "full"), ("chained", "1x4-on-4", "full_shard", "full"),
-          ("joint", "1x4-on-2", "full_shard", "none"), ("critic", "2x1x2-on-2", "full_shard", "none")]
-# Divided features, on their own and with divided positions.
-SHORT += [("baseline", "1x4-by-2", "no_shard", "none"), ("baseline", "1x4-by-4", "full_shard", "full"),
-          ("baseline", "2x1x2-on-2-by-2", "full_shard", "full"), ("rho1", "1x4-on-2-by-2", "full_shard", "full"),
-          ("lora", "2x2-by-2", "hybrid_shard", "full"), ("tied", "2x1x2-by-2", "full_shard", "none"),
-          ("chained", "1x4-by-2", "full_shard", "none"), ("muon", "2x2-by-2", "shard_grad_op", "full"),
-          ("joint", "1x4-by-2", "full_shard", "none")]
-# Sections, alone and with everything else.
-SHORT += [("baseline", "1x1x4-on-2-by-2-in-2", "full_shard", "full"), ("lora", *SECTIONS[3]), ("rho1", *SECTIONS[0]),
-          ("joint-lora", *SECTIONS[0]), ("critic", *SECTIONS[1]), ("muon", *SECTIONS[2]),
-          ("tied", *SECTIONS[1]), ("chained", *SECTIONS[3]), ("tied-chained", *IN_THREE)]
+          ("lora", "2x2-on-2", "hybrid_shard", "full"), ("joint", "1x4-on-2", "full_shard", "none"),
+          ("critic", "2x1x2-on-2", "full_shard", "none"), ("baseline", "1x4-by-2", "no_shard", "none"),
+          ("baseline", "1x4-by-4", "full_shard", "full"), ("lora", "2x2-by-2", "hybrid_shard", "full"),
+          ("tied", "2x1x2-by-2", "full_shard", "none"), ("chained", "1x4-by-2", "full_shard", "none"),
+          ("rho1", *SECTIONS[0]), ("critic", *SECTIONS[1]), ("tied", *SECTIONS[1]), ("chained", *SECTIONS[3]),
+          ("tied-chained", *IN_THREE)]
+SHORT += COVERING
 SHORT += [("lora-heads", *layout) for layout in (WITH_RECOMPUTATION, ("2x1x2", "no_shard", "none"), IN_GROUPS)]
 SHORT += [("joint-lora", *layout) for layout in (WITH_RECOMPUTATION, ("1x4-on-2", "full_shard", "none"))]
 # One block, to whose gradient each application adds: gathered once, reduced once.
 SHORT += [("shared", *WITH_RECOMPUTATION), ("shared", *SECTIONS[3])]
-CASES = cases(SHORT, [case for case in ALL if case not in SHORT])
+CASES = cases(SHORT, [case for case in dict.fromkeys(ALL) if case not in SHORT])
 
 
 def run(place, pipeline, layout, strategy, checkpointing, **more):
@@ -132,12 +161,16 @@ def run(place, pipeline, layout, strategy, checkpointing, **more):
                     "model__kv_heads": 2, "optimizer__eps": 1e-5, "model__rope_scaling": {
                         "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                         "original_max_position_embeddings": 32}}
-    if pipeline.endswith("chained"):
+    if "chained" in pipeline:
         changes |= {"pipeline__plugin": "baseline", "model__future_heads": "chained", "optimizer__eps": 1e-5}
     if pipeline == "shared":
         changes |= {"pipeline__plugin": "baseline", "model__future_heads": "shared", "optimizer__eps": 1e-5}
     if pipeline == "tied-chained":
         changes |= {"model__layers": 6}  # two blocks and the heads, for three sections
+    if pipeline.endswith("deep"):
+        changes |= {"pipeline__plugin": "baseline", "model__layers": 7}  # for four
+    if pipeline == "bf16":
+        changes |= {"pipeline__plugin": "baseline", "parallel__precision": "bf16", "optimizer__eps": 1e-5}
     if pipeline == "muon":
         changes |= {"pipeline__plugin": "baseline", "optimizer__name": "muon", "optimizer__eps": 1e-5,
                     "train__ema": 0.9}
@@ -205,6 +238,10 @@ def test_the_layout_does_not_change_the_numbers(place, inputs, first_runs, pipel
         first_runs[pipeline] = run(place, pipeline, *ONE)
     wanted_losses, wanted_parameters = first_runs[pipeline]
     losses, parameters = run(place, pipeline, layout, strategy, checkpointing)
+    if pipeline == "bf16":  # 1.5e-5 and 4.5e-3 were seen; drift_test.py compares layouts with fp64
+        assert_losses_close(losses, wanted_losses, 1e-4)
+        assert_tensors_close(parameters, wanted_parameters, 1e-2)
+        return
     assert_losses_close(losses, wanted_losses, 1e-6)
     if pipeline == "pairs":  # an offset of all values changes no comparison: the last bias moves only by rounding
         assert_tensors_close({LAST_BIAS: parameters.pop(LAST_BIAS)}, {LAST_BIAS: wanted_parameters[LAST_BIAS]}, 1e-3)
