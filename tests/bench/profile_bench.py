@@ -1,7 +1,7 @@
 """Where a step's time goes, by kind of operation, and how fast each kind is: `python tests/bench/profile_bench.py
 [CASE...]`.
 
-Records one rank of two threads with perf (Debian's linux-perf), assigns each sample to a kind by the function's name,
+Records one rank, by default of two threads, with perf (Debian's linux-perf), assigns each sample to a kind by the function's name,
 and divides the operations or bytes of the kind by its time. Operations: those of `plan`, attention's apart. Bytes: what
 a kind must read and write once. Limits: bare matrix products, which the run measures, and a copy in memory.
 """
@@ -25,6 +25,7 @@ from runlog import RunLog
 CASES = {f"{model}-{precision}": Case(model, precision, 1, batch, strategy="no_shard", checkpointing="none",
                                       steps=steps)
          for model, batch, steps in (("small", 4, 60), ("wide", 4, 12)) for precision in ("fp32", "bf16")}
+CASES["nano-fp32"] = Case("nano", "fp32", 1, 12, strategy="no_shard", checkpointing="none", steps=600, sequence=64)
 KINDS = [  # the first that fits a function or its library
     ("matrix products", r"perf-\d+\.map|mkl_|dnnl|brgemm"),
     ("attention", r"tiled_(for|back)ward|attention_|vector_tile|::multiply|::transpose<|causal_softmax"),
@@ -79,13 +80,14 @@ def copied_per_second():
     return 2 * source.nbytes / best
 
 
-def measure(name, case):
+def measure(name, case, threads):
     with tempfile.TemporaryDirectory(prefix="wmtp-bench-") as folder:
         folder = Path(folder)
         write_inputs(folder, case)
         command = ["perf", "record", "-F", "997", "-e", "cpu-clock", "-k", "CLOCK_REALTIME", "-o", "perf.data", HOST,
                    "run", "bench.toml", "-q"]
-        subprocess.run(command, cwd=folder, env=users_environment(), check=True, capture_output=True)
+        subprocess.run(command, cwd=folder, env=users_environment({"OMP_NUM_THREADS": threads}), check=True,
+                       capture_output=True)
         log = RunLog(folder / "runs/wmtp.db")
         seconds = statistics.median(list(log.metric("perf/step_seconds").values())[2:])
         share = statistics.median(list(log.metric("perf/mfu").values())[2:])
@@ -95,7 +97,7 @@ def measure(name, case):
         logged = [row["time_ns"] / 1e9 for row in log.query(
             "SELECT time_ns FROM metrics WHERE run_id = ? AND name = 'train/loss' ORDER BY step", log.newest()["id"])]
         spent = seconds_by_kind(folder / "perf.data", logged[1], logged[-1], seconds)
-    print(f"{name}: {seconds * 1e3:.0f} ms a step; bare products {operations / seconds / share / 1e9:,.0f} GFLOP/s\n")
+    print(f"{name}, {threads} threads: {seconds * 1e3:.0f} ms a step; bare products {operations / seconds / share / 1e9:,.0f} GFLOP/s\n")
     print("| | share | ms | GFLOP or GB | GFLOP/s or GB/s |\n| --- | --- | --- | --- | --- |")
     work = work_by_kind(case, operations)
     for kind, _ in KINDS:
@@ -112,6 +114,7 @@ def measure(name, case):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
+    parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
     if unknown := set(arguments.cases) - set(CASES):
         parser.error(f"unknown cases: {', '.join(unknown)}")
@@ -119,7 +122,7 @@ def main():
         sys.exit("profile_bench.py needs perf: install Debian's linux-perf")
     print(f"a copy in memory: {copied_per_second() / 1e9:.1f} GB/s read and written\n")
     for name in arguments.cases or CASES:
-        measure(name, CASES[name])
+        measure(name, CASES[name], arguments.threads)
 
 
 if __name__ == "__main__":
