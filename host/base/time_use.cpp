@@ -1,5 +1,6 @@
 #include "base/time_use.hpp"
 
+#include <ctime>
 #include <deque>
 #include <utility>
 
@@ -53,6 +54,12 @@ void use_device_clock(DeviceClock& clock) {
   account().bring_up_to_date();
   account().device = &clock;
   clock.mark();
+}
+
+double processor_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
 }
 
 std::map<std::string, double> time_used() {

@@ -24,6 +24,9 @@ inline double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+/// That the threads of this process have computed: other processes of a busy machine do not lengthen it.
+double processor_seconds();
+
 /// The clock of a device, which executes the thread's work asynchronously.
 class DeviceClock {
  public:

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <ctime>
 #include <fstream>
 #include <future>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/time_use.hpp"
 #include "comm/network.hpp"
 #include "experiment/load/load.hpp"
 #include "io/scratch_folder.hpp"
@@ -65,12 +65,6 @@ RankWork work_of_step(const std::string& experiment_toml, const Catalog& catalog
   StepPlanner planner(experiment, catalog, database);
   const PlanStep plan_step = [&](const StepRequest& request) { return planner.plan(request); };
   return plan_experiment(experiment, catalog, cache_folder_path(database), plan_step).variants.front().step.work;
-}
-
-double processor_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
 }
 
 struct Connection {

@@ -3,7 +3,6 @@
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <atomic>
 #include <cstdio>
@@ -12,17 +11,12 @@
 #include <thread>
 #include <vector>
 
+#include "base/time_use.hpp"
+
 namespace wmtp {
 namespace {
 
 using std::chrono::milliseconds;
-
-double processor_seconds() {
-  rusage usage;
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) { return double(time.tv_sec) + 1e-6 * double(time.tv_usec); };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 /// Processor time of parallel regions in which one thread sleeps and the other only waits for it.
 double seconds_of_waiting() {
