@@ -55,6 +55,8 @@ struct PluginNeeds {
 inline const std::string reference_logits = "reference.logits";
 /// What it reads of the records: whether an answer is right.
 inline const std::string record_correct = "records.is_correct";
+/// What a weighting reads of earlier steps: each token's loss when one last read it.
+inline const std::string previous_loss = "policy.previous_loss";
 /// "reference.loss" for "reference"; "" when the pipeline reads nothing of that model.
 std::string first_read(const PluginNeeds& needs, const std::string& model);
 

@@ -1,10 +1,12 @@
 #include "job/weighing_job.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/normal_path.hpp"
 #include "experiment/load/load.hpp"
+#include "plugins/catalog.hpp"
 
 namespace wmtp {
 namespace {
@@ -28,6 +30,11 @@ Job weighing_job(const WeighRequest& request, size_t file, const Catalog& catalo
   if (catalog.describe(PluginKind::pipeline, e.pipeline.plugin).role == PluginRole::objective)
     throw Error(ExitStatus::usage, e.file.string() + ": [pipeline] plugin = \"" + e.pipeline.plugin +
                                        "\" trains value heads and gives tokens no weights; wanted a weighting");
+  if (std::ranges::count(pipeline_needs(e, catalog).reads, previous_loss) > 0)
+    throw Error(ExitStatus::usage, e.file.string() + ": [pipeline] plugin = \"" + e.pipeline.plugin + "\" reads " +
+                                       previous_loss +
+                                       ", which only a training has, of the tokens that it trains on; wanted a "
+                                       "weighting that does not read it");
   if (!e.validation.given)
     throw Error(ExitStatus::usage, (request.run.empty() ? e.file.string() : request.run) +
                                        " has no validation data, whose tokens are weighed; state them with --set "

@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "data/records/longest_row.hpp"
 #include "data/tokens/step_count.hpp"
+#include "data/tokens/text_plan.hpp"
 #include "data/tokens/token_split.hpp"
 #include "job/input_checks.hpp"
 
@@ -69,6 +70,8 @@ class Planner {
     request.activation_offload = p.activation_offload;
     request.offload = p.cpu_offload;
     request.on_cuda = p.device == DeviceChoice::cuda;
+    if (const auto bytes = plan.data.previous_losses_bytes; bytes && !request.on_cuda)
+      request.windows = (*bytes - 1) / (4 * e_.model.future_tokens * request.sequence_length) + 1;
     for (const Strategy strategy : strategies(p, shard_group_size_ > 0)) {
       request.strategy = strategy;
       const bool is_experiments_own = !trains_all && strategy == p.strategy;
@@ -83,28 +86,37 @@ class Planner {
     PlannedData data;
     const int64_t sequences = sequences_per_step(e_.train, data_ranks(e_.parallel, e_.parallel.processes));
     data.sequence_length = e_.train.sequence_length;
+    data.reads_previous_losses = std::ranges::count(needs_.reads, previous_loss) > 0;
+    std::optional<int64_t> windows;
     if (e_.data.kind == DataKind::records) {
-      const auto longest = longest_row(e_, cache_, needs_.pairs);
-      data.longest_is_known = longest.has_value();
+      const auto rows = training_rows(e_, cache_, needs_.pairs);
+      data.longest_is_known = rows.has_value();
       const int64_t offset = needs_.when ? last_offset(e_.model) : 0;
       const int64_t least = least_positions(offset, ranks_per_sequence(e_.parallel));
-      if (longest) data.sequence_length = batch_positions(std::max(*longest, least), e_.train.sequence_length);
+      if (rows) data.sequence_length = batch_positions(std::max(rows->longest, least), e_.train.sequence_length);
+      if (rows) windows = rows->numbers;
     }
     data.tokens_a_step = sequences * e_.train.sequence_length;
     if (e_.train.steps > 0) data.steps = e_.train.steps;
-    if (e_.train.steps == 0 && e_.data.kind == DataKind::tokens) data.steps = steps_over_tokens();
+    if (e_.data.kind != DataKind::records && (e_.train.steps == 0 || data.reads_previous_losses))
+      windows = windows_of_ids();
+    if (e_.train.steps == 0 && e_.data.kind != DataKind::records && windows)
+      data.steps = num_steps(e_.train, *windows, data_ranks(e_.parallel, e_.parallel.processes));
+    if (data.reads_previous_losses && windows)
+      data.previous_losses_bytes =
+          int64_t(sizeof(float)) * *windows * e_.train.sequence_length * e_.model.future_tokens;
     return data;
   }
 
-  /// Unknown if the file cannot be read, which the check of the inputs reports.
-  std::optional<int64_t> steps_over_tokens() const {
-    int64_t windows = 0;
+  /// Unknown if text is not prepared yet, or files cannot be read, which the check of the inputs reports.
+  std::optional<int64_t> windows_of_ids() const {
     try {
-      windows = training_windows(e_);
+      if (e_.data.kind == DataKind::text) return prepared_text_windows(e_, cache_);
+      if (e_.data.kind == DataKind::tokens) return training_windows(e_);
     } catch (const Error&) {
       return std::nullopt;
     }
-    return num_steps(e_.train, windows, data_ranks(e_.parallel, e_.parallel.processes));
+    return std::nullopt;
   }
 
   const std::string full = Experiment().adapter.plugin;  ///< the default, which trains the whole model

@@ -23,10 +23,12 @@ struct PlannedVariant {
 };
 
 struct PlannedData {
-  int64_t tokens_a_step = 0;     ///< over all ranks and micro-batches, padding included
-  std::optional<int64_t> steps;  ///< nullopt if it depends on data that are not prepared yet
-  int64_t sequence_length = 0;   ///< of the longest batch
-  bool longest_is_known = true;  ///< if not, `sequence_length` is train.sequence_length; records may be shorter
+  int64_t tokens_a_step = 0;           ///< over all ranks and micro-batches, padding included
+  std::optional<int64_t> steps;        ///< nullopt if it depends on data that are not prepared yet
+  int64_t sequence_length = 0;         ///< of the longest batch
+  bool longest_is_known = true;        ///< if not, `sequence_length` is train.sequence_length; records may be shorter
+  bool reads_previous_losses = false;  ///< the pipeline, of which each rank with the heads holds a table
+  std::optional<int64_t> previous_losses_bytes;  ///< of the table; nullopt if it depends on data not prepared yet
 };
 
 struct ExperimentPlan {

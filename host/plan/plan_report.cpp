@@ -297,6 +297,23 @@ void print_sections(std::ostream& out, const Experiment& e, const PlannedStep& s
       << printed("; the busiest section computes %.2f times the mean\n", step.imbalance);
 }
 
+/// Of a checkpoint to resume from.
+int64_t state_bytes(const ExperimentPlan& plan) {
+  return 4 * plan.counts().state + plan.data.previous_losses_bytes.value_or(0);
+}
+
+void print_previous_losses(std::ostream& out, const Experiment& e, const PlannedData& data) {
+  out << "  losses      of each token when last read, by head: ";
+  if (!data.previous_losses_bytes)
+    out << "not counted in memory and disk, because the number\n              of tokens is unknown until `wmtp-host "
+           "data prepare`\n";
+  else
+    out << human_bytes(*data.previous_losses_bytes) << " in host memory of each rank with the heads, twice of rank 0\n"
+        << "              while it saves"
+        << (e.parallel.device == DeviceChoice::cuda ? "; not counted below, where only the device's memory is\n"
+                                                    : "\n");
+}
+
 }  // namespace
 
 std::string largest_part(const MemorySnapshot& snapshot) {
@@ -330,7 +347,10 @@ void print_json(std::ostream& out, const PlanReport& report) {
                    {"steps", plan.data.steps ? OrderedJson(*plan.data.steps) : OrderedJson()},
                    {"positions", plan.data.sequence_length},
                    {"longest_is_known", plan.data.longest_is_known},
-                   {"training_state_bytes", 4 * plan.counts().state},
+                   {"reads_previous_losses", plan.data.reads_previous_losses},
+                   {"previous_losses_bytes",
+                    plan.data.previous_losses_bytes ? OrderedJson(*plan.data.previous_losses_bytes) : OrderedJson()},
+                   {"training_state_bytes", state_bytes(plan)},
                    {"model_bytes", 4 * plan.counts().model},
                    {"sweep_members", report.members},
                    {"misfit", report.misfit.empty() ? OrderedJson() : OrderedJson(report.misfit)},
@@ -393,9 +413,10 @@ void print_text(std::ostream& out, const PlanReport& report) {
            "              `wmtp-host data prepare`\n";
   else if (plan.data.sequence_length != e.train.sequence_length)
     out << "  sequences   at most " << plan.data.sequence_length << " positions (the longest record)\n";
-  out << "  disk        " << human_bytes(4 * plan.counts().state) << " per checkpoint to resume from ("
-      << e.checkpoint.keep << (e.checkpoint.keep_best ? " and the best" : "") << " are kept), "
-      << human_bytes(4 * plan.counts().model) << " for the final model\n";
+  if (plan.data.reads_previous_losses) print_previous_losses(out, e, plan.data);
+  out << "  disk        " << human_bytes(state_bytes(plan)) << " per checkpoint to resume from (" << e.checkpoint.keep
+      << (e.checkpoint.keep_best ? " and the best" : "") << " are kept), " << human_bytes(4 * plan.counts().model)
+      << " for the final model\n";
   for (const RunPlan& stage : report.stages)
     out << "  stage       " << stage_title(stage) << " " << stage_state_text(stage) << '\n';
   if (!report.misfit.empty()) out << "  machine     does not fit: " << report.misfit << '\n';

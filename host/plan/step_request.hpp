@@ -51,6 +51,9 @@ struct StepRequest {
   bool activation_offload = false;
   CpuOffload offload = CpuOffload::none;
   bool on_cuda = false;
+  /// Rows of sequence_length of the training data, if the pipeline reads what their losses were before and on the CPU:
+  /// a table that each rank with the heads holds. 0: unknown, too.
+  int64_t windows = 0;
   bool compare_ranks = false;  ///< refuses a step in which ranks would call different collectives
   std::optional<Rates> rates;  ///< counts seconds of the step, too
 };
@@ -100,7 +103,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Rates, operations, bus, network, exchange_sec
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepRequest, trains_all, strategy, shard_group_size, ranks, hosts,
                                    sequences_per_rank, sequence_length, sequence_ranks, tensor_ranks, sections,
                                    gradient_accumulation, activation_checkpointing, activation_offload, offload,
-                                   on_cuda, compare_ranks, rates)
+                                   on_cuda, windows, compare_ranks, rates)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OffloadCost, host, to_device, to_host, file, from_file, to_file)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankWork, seconds, at_borders, operations, extra, traffic)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemorySnapshot, bytes, total)

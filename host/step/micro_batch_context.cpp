@@ -45,8 +45,8 @@ std::string GivenTensors::changed() const {
 }
 
 MicroBatchContext::MicroBatchContext(const RunContext& run_context, const StepContext& step_context,
-                                     const MicroBatch& micro, std::map<std::string, Tensor> frozen)
-    : run_context_(run_context), step_context_(step_context), micro_(micro), known_(std::move(frozen)) {
+                                     const MicroBatch& micro, std::map<std::string, Tensor> known)
+    : run_context_(run_context), step_context_(step_context), micro_(micro), known_(std::move(known)) {
   for (const auto& [name, of_tokens] : micro.signals)
     known_[name] = at::constant_pad_nd(of_tokens.narrow(1, 1, of_tokens.size(1) - 1), {0, 1});
 }
@@ -96,8 +96,18 @@ Tensor MicroBatchContext::agreement() const {
   return weigh_context_.policy.likeliest.eq(align_to_context(head_1_likeliest_)).logical_and(valid).to(at::kFloat);
 }
 
+/// The present loss of a token that no step has read: those of held-out data, too.
+Tensor MicroBatchContext::previous_loss() const {
+  const Tensor& present = weigh_context_.policy.losses;
+  const auto known = known_.find(to_text(Signal::policy_previous_loss));
+  if (known == known_.end()) return present;
+  const Tensor previous = align_to_context(known->second);
+  return at::where(previous.lt(0), present, previous);
+}
+
 Tensor MicroBatchContext::signal(Signal signal) const {
   if (signal == Signal::policy_agreement && weigh_context_.policy.likeliest.defined()) return agreement();
+  if (signal == Signal::policy_previous_loss && weigh_context_.policy.losses.defined()) return previous_loss();
   if (is_policy_signal(signal) && policy_signal(signal).defined()) return policy_signal(signal);
   return known_signal(to_text(signal));
 }

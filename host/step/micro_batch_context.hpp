@@ -29,6 +29,7 @@ struct WeighContext {
 };
 
 class FrozenModel;
+class PreviousLosses;
 
 /// Common to all micro-batches of a run.
 struct RunContext {
@@ -46,9 +47,10 @@ struct StepContext {
   int64_t number = 0;  ///< optimizer step, from 1; 0 in a validation
   const StepCounts& counts;
   StepTotals& totals;
-  bool counts_selections = false;  ///< whether the host waits for a device to count the tokens with a weight
-  at::Tensor weight_sums = {};     ///< [H] over all ranks and micro-batches; undefined: there is one micro-batch
-  bool compares_heads = false;     ///< whether the heads' gradients are compared (head_products.hpp)
+  bool counts_selections = false;         ///< whether the host waits for a device to count the tokens with a weight
+  at::Tensor weight_sums = {};            ///< [H] over all ranks and micro-batches; undefined: there is one micro-batch
+  bool compares_heads = false;            ///< whether the heads' gradients are compared (head_products.hpp)
+  PreviousLosses* kept_losses = nullptr;  ///< keeps the step's losses for later ones; null: nobody will read them
 };
 
 /// Tensors that a plugin may read and the host goes on using: whether the plugin has written into one. On the CPU the
@@ -75,10 +77,10 @@ class GivenTensors {
 class MicroBatchContext {
  public:
   /// `frozen`: by name: "reference.loss" and "reference.entropy" of the next token [B,S], or of as many heads as the
-  /// policy has [B,S,H], and so of "references.NAME"; "reference.hidden" [K,B,L,D]; "value.value" [B,S]. Everything
-  /// passed by reference must outlive this object.
+  /// policy has [B,S,H], and so of "references.NAME"; "reference.hidden" [K,B,L,D]; "value.value" [B,S]. Also
+  /// "policy.previous_loss" [B,S,H] as of PreviousLosses. Everything passed by reference must outlive this object.
   MicroBatchContext(const RunContext& run_context, const StepContext& step_context, const MicroBatch& micro,
-                    std::map<std::string, at::Tensor> frozen = {});
+                    std::map<std::string, at::Tensor> known = {});
 
   const MicroBatch& micro_batch() const { return micro_; }
   const StepCounts& step_counts() const { return step_context_.counts; }
@@ -86,6 +88,7 @@ class MicroBatchContext {
   bool counts_selections() const { return step_context_.counts_selections; }
   bool compares_heads() const { return step_context_.compares_heads; }
   const at::Tensor& weight_sums() const { return step_context_.weight_sums; }
+  PreviousLosses* kept_losses() const { return step_context_.kept_losses; }
   /// The policy's value heads for this micro-batch: name -> [B,S] leaf.
   void set_values(std::map<std::string, at::Tensor> leaves) { leaves_ = std::move(leaves); }
   /// The weighting's result for all heads, at When::before and When::all.
@@ -132,6 +135,7 @@ class MicroBatchContext {
   /// Error(plugin) unless the tensor is dense and on the CPU or the batch's device.
   void check_holds_values(const Tensor& tensor, const std::string& what) const;
   Tensor agreement() const;
+  Tensor previous_loss() const;
   /// A signal of a reference or of the data, by name, aligned. Error as of signal().
   Tensor known_signal(const std::string& name) const;
   /// One of its scores that is a signal; undefined if the host has not computed it.
@@ -146,7 +150,8 @@ class MicroBatchContext {
   const RunContext& run_context_;
   const StepContext step_context_;
   const MicroBatch& micro_;
-  std::map<std::string, at::Tensor> known_;  ///< of frozen models, by source; of the data as if of the next token
+  /// Of frozen models and of earlier steps by source, of the data as if of the next token.
+  std::map<std::string, at::Tensor> known_;
   std::map<std::string, at::Tensor> leaves_;
   Weights weights_;
   at::Tensor head_1_, head_1_likeliest_;

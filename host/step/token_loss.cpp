@@ -7,6 +7,7 @@
 
 #include "base/round_up.hpp"
 #include "memory/meta_device.hpp"
+#include "step/previous_losses.hpp"
 #include "step/step_views.hpp"
 
 namespace wmtp {
@@ -85,6 +86,7 @@ Tensor TokenLoss::gradient(MicroBatchContext& step, int64_t head, const Tensor& 
                             : when == When::token ? gradient_in_one_pass(rows, addition)
                                                   : gradient_with_known_weights(rows, addition);
   add_to_totals(rows, gradient.losses, gradient.weighted);
+  keep_losses(rows, gradient.losses);
   if (auxiliary) auxiliary->add_to_totals();
   const int64_t B = hidden.size(0), D = hidden.size(2), count = rows.sources.count;
   Tensor d_hidden = at::empty_like(hidden);
@@ -104,6 +106,13 @@ void TokenLoss::add_loss(MicroBatchContext& step, int64_t head, const Tensor& hi
   const HeadRows rows = head_rows(step, head, hidden);
   const Scores scores = loss_.scores(rows.hidden, rows.targets, request(), rows.most);
   add_to_totals(rows, scores.losses, coefficients(rows, weigh_rows(rows, scores)) * scores.losses);
+  keep_losses(rows, scores.losses);
+}
+
+/// For later steps, if the pipeline reads them. [sequence group, collective]
+void TokenLoss::keep_losses(const HeadRows& rows, const Tensor& losses) const {
+  if (PreviousLosses* kept = rows.step.kept_losses())
+    kept->keep(rows.step.micro_batch(), rows.head, by_source(losses, rows));
 }
 
 void TokenLoss::add_to_totals(const HeadRows& rows, const Tensor& losses, const Tensor& weighted) {

@@ -67,6 +67,7 @@ class TokenLoss {
   };
 
   HeadRows head_rows(MicroBatchContext& step, int64_t head, const at::Tensor& hidden) const;
+  void keep_losses(const HeadRows& rows, const at::Tensor& losses) const;
   static void add_to_totals(const HeadRows& rows, const at::Tensor& losses, const at::Tensor& weighted);
   at::Tensor by_source(const at::Tensor& values, const HeadRows& rows) const;
   at::Tensor valid_of_all_heads(const MicroBatchContext& step) const;

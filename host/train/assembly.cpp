@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/log.hpp"
+#include "base/machine.hpp"
 #include "base/normal_path.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
@@ -100,6 +101,43 @@ void refuse_misfit_of_steps(const Experiment& experiment, int64_t steps) {
                     " leave no steps for the decay in a run of " + std::to_string(steps) + "; lower them");
 }
 
+/// The bytes of the previous losses on this host, which each of its ranks with the heads holds, and rank 0 twice while
+/// it saves them and goes on training.
+double bytes_of_losses(const Session& session, const CheckpointConfig& checkpoint, int ranks_with_heads,
+                       double of_rank) {
+  const std::vector<RankLocation>& locations = session.peers().locations();
+  const std::string& here = locations.at(size_t(session.rank())).host;
+  const bool saves = checkpoint.every_steps > 0 || checkpoint.every_epochs > 0 || checkpoint.every_minutes > 0;
+  double bytes = 0;
+  for (int rank = 0; rank < ranks_with_heads; ++rank)
+    if (locations.at(size_t(rank)).host == here) bytes += of_rank * (rank == 0 && saves ? 2 : 1);
+  return bytes;
+}
+
+/// Before any rank allocates them: a host that has too little memory would otherwise end a rank without a message.
+void check_previous_losses(Session& session, const Experiment& experiment, const ActivePipeline& pipeline,
+                           const BatchSource& source, int64_t steps) {
+  if (!pipeline.reads(Signal::policy_previous_loss)) return;
+  const TrainConfig& train = experiment.train;
+  const int64_t windows = source.windows(), heads = experiment.model.future_tokens;
+  const double of_rank = PreviousLosses::bytes(windows, train.sequence_length, heads),
+               needed = bytes_of_losses(session, experiment.checkpoint, session.section_channels().size(), of_rank);
+  std::optional<Error> failure;
+  if (const auto available = available_memory(); available && needed > double(*available))
+    failure.emplace(
+        ExitStatus::usage,
+        experiment.file.string() + ": pipeline '" + pipeline.name + "' reads " + previous_loss + ": the losses of " +
+            counted(windows, "window") + " of " + with_thousands(train.sequence_length) + " tokens by " +
+            counted(heads, "head") + " take " + human_bytes(int64_t(of_rank)) +
+            " on each rank that has the heads, and on its host " + human_bytes(int64_t(needed)) + "; found " +
+            human_bytes(*available) +
+            " of free memory: use fewer data, fewer ranks on a host, or a pipeline that does not read them");
+  session.peers().rethrow_on_all_ranks("measuring the memory for previous losses", failure);
+  if (session.is_rank0() && steps * sequences_per_step(train, session.data_ranks()) <= source.count())
+    log_warning("pipeline '" + pipeline.name + "' reads " + previous_loss + ", but in " + counted(steps, "step") +
+                " the run reads no token twice, so that it is always the present loss");
+}
+
 bool freezes(const ShardedModel& model) {
   return std::ranges::any_of(parameter_sets(model), [](const ParameterSet& set) { return !set.trains; });
 }
@@ -165,6 +203,7 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
     data.validation_sequences = std::min(validation_source_->count(), experiment.validation.batches * train.batch_size);
   const int64_t steps = num_steps(train, training_source_->count(), data_ranks);
   refuse_misfit_of_steps(experiment, steps);
+  check_previous_losses(session, experiment, pipeline_, *training_source_, steps);
   trainer_ = std::make_unique<Trainer>(experiment, steps, *model_, pipeline_,
                                        open_frozen(session, experiment, stages, pipeline_, data_), data,
                                        session.section_channels());

@@ -11,6 +11,7 @@
 #include "memory/meta_device.hpp"
 #include "memory/phase.hpp"
 #include "optimizer/schedule.hpp"
+#include "plugins/torch/signals.hpp"
 #include "step/head_products.hpp"
 #include "train/stop_handler.hpp"
 
@@ -106,6 +107,9 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
   if (experiment.parallel.precision == Precision::fp16) state_.loss_scale.emplace();
   if (optimizer_.states().empty() && channels.sections() == 1)
     throw Error(ExitStatus::plugin, "adapter '" + experiment.adapter.plugin + "' trains no parameter of this model");
+  if (pipeline.reads(Signal::policy_previous_loss) && model.section().is_last())
+    state_.previous_losses.emplace(training_.windows(), experiment.train.sequence_length, model.num_heads(),
+                                   model.compute().device());
   if (experiment.log.head_gradients_every > 0) refuse_to_compare_frozen_heads(experiment, model);
   if (data.validation)
     validation_.emplace(ValidationRequest{data.validation, data.validation_sequences, experiment.train.batch_size,
@@ -231,8 +235,7 @@ at::Tensor Trainer::weight_sums(const std::vector<MicroBatch>& micros, const Ste
   StepTotals dropped = empty_totals();
   at::Tensor sums;
   for (size_t i = 0; i < micros.size(); ++i) {
-    MicroBatchContext step(run_context_, {state_.step + 1, counts, dropped}, micros[i],
-                           frozen_signals(micros, i, kept));
+    MicroBatchContext step(run_context_, {state_.step + 1, counts, dropped}, micros[i], known_signals(micros, i, kept));
     const at::Tensor micro_sums = step_runner_.weight_sums(step);
     sums = sums.defined() ? sums + micro_sums : micro_sums;
   }
@@ -240,9 +243,9 @@ at::Tensor Trainer::weight_sums(const std::vector<MicroBatch>& micros, const Ste
   return sums.defined() ? channels_.sum(sums, "summing the weights") : sums;
 }
 
-/// What the frozen models say about the micro-batch with this index.
-FrozenCache::Signals Trainer::frozen_signals(const std::vector<MicroBatch>& micros, size_t i,
-                                             const CachedSignals& kept) {
+/// What the frozen models and earlier steps say about the micro-batch with this index.
+FrozenCache::Signals Trainer::known_signals(const std::vector<MicroBatch>& micros, size_t i,
+                                            const CachedSignals& kept) {
   FrozenCache::Signals signals;
   for (size_t f = 0; f < frozen_.size(); ++f) {
     const size_t place = i * frozen_.size() + f;
@@ -250,6 +253,7 @@ FrozenCache::Signals Trainer::frozen_signals(const std::vector<MicroBatch>& micr
     signals.merge(kept.missing[place] > 0 ? frozen_[f]->compute_and_cache(micros[i])
                                           : FrozenCache::Signals(*kept.signals[place]));
   }
+  if (state_.previous_losses) signals[to_text(Signal::policy_previous_loss)] = state_.previous_losses->of(micros[i]);
   return signals;
 }
 
@@ -265,8 +269,10 @@ std::pair<StepTotals, StepTotals> Trainer::accumulate(const std::vector<MicroBat
   for (bool counts_selections = false;; counts_selections = true) {
     StepTotals totals = empty_totals();
     totals.add("memory/grew", grew);
+    PreviousLosses* const kept_losses = state_.previous_losses ? &*state_.previous_losses : nullptr;
+    if (kept_losses) kept_losses->begin_step();
     run_micro_batches(micros, kept,
-                      {state_.step + 1, counts, totals, counts_selections, weight_sums, compares_heads()});
+                      {state_.step + 1, counts, totals, counts_selections, weight_sums, compares_heads(), kept_losses});
     exchange(totals, waited_at_start);
     StepTotals job = job_totals(totals);
     if (job.sum("selection/missed") == 0) return {std::move(totals), std::move(job)};
@@ -280,7 +286,7 @@ std::pair<StepTotals, StepTotals> Trainer::accumulate(const std::vector<MicroBat
 void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, const CachedSignals& kept,
                                 const StepContext& step_context) {
   step_runner_.run(micros, [&](size_t i) {
-    return std::make_unique<MicroBatchContext>(run_context_, step_context, micros[i], frozen_signals(micros, i, kept));
+    return std::make_unique<MicroBatchContext>(run_context_, step_context, micros[i], known_signals(micros, i, kept));
   });
 }
 
@@ -312,12 +318,13 @@ double Trainer::gradient_norm(const StepTotals& job) const {
   return combine_norm_parts(experiment_.train.norm, parts);
 }
 
-/// Clips and updates the parameters, or drops the gradients of a skipped step.
+/// Clips, updates the parameters and keeps the losses, or drops the gradients of a skipped step.
 void Trainer::update(const StepReport& report, double lr, double norm, double scale) {
   if (!report.skipped.empty()) return optimizer_.drop_gradients();
   const Phase phase("optimizer");
   const double limit = experiment_.train.clip_norm;
   optimizer_.step(lr, (limit > 0 ? clip_coefficient(limit, norm) : 1.0) / scale);
+  if (state_.previous_losses) state_.previous_losses->end_step(channels_);
 }
 
 /// A non-finite loss goes to the guard: the loss is not scaled, so the scale cannot be the cause.

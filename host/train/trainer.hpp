@@ -5,7 +5,7 @@
 //   2. forward and backward of each
 //   3. one exchange of all sums: losses, metrics, gradient norm, stop requests; with several sections of the model, one
 //      among the ranks of a section, and one among all ranks
-//   4. the same decision on every rank: refuse faulty weights, skip, or clip and update
+//   4. the same decision on every rank: refuse faulty weights, skip, or clip, update and keep the losses
 //   5. report
 // The host reads device values once per step, plus once per head if a pipeline drops tokens and does not state a bound
 // on their number.
@@ -99,7 +99,7 @@ class Trainer {
                                                const CachedSignals& kept, const at::Tensor& weight_sums,
                                                double waited_at_start);
   at::Tensor weight_sums(const std::vector<MicroBatch>& micros, const StepCounts& counts, const CachedSignals& kept);
-  FrozenCache::Signals frozen_signals(const std::vector<MicroBatch>& micros, size_t i, const CachedSignals& kept);
+  FrozenCache::Signals known_signals(const std::vector<MicroBatch>& micros, size_t i, const CachedSignals& kept);
   void run_micro_batches(const std::vector<MicroBatch>& micros, const CachedSignals& kept,
                          const StepContext& step_context);
   StepTotals empty_totals() const;

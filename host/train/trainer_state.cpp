@@ -17,6 +17,25 @@ SavedState TrainerState::saved() const {
   return saved;
 }
 
+std::map<std::string, at::Tensor> TrainerState::named_tensors() {
+  std::map<std::string, at::Tensor> tensors = pipeline_state;
+  if (previous_losses) tensors[PreviousLosses::state_name] = previous_losses->table();
+  return tensors;
+}
+
+/// Ranks without the heads have no use for them.
+void TrainerState::restore_previous_losses(const std::string& where) {
+  const auto loaded = pipeline_state.extract(PreviousLosses::state_name);
+  if (!previous_losses) return;
+  const c10::IntArrayRef wanted = previous_losses->shape();
+  if (!loaded || loaded.mapped().sizes() != wanted)
+    throw Error(ExitStatus::data, where + ": state has " +
+                                      (loaded ? "previous losses of shape " + shape_text(loaded.mapped().sizes())
+                                              : std::string("no previous losses")) +
+                                      "; wanted " + shape_text(wanted) + ": windows, positions, heads");
+  previous_losses->restore(loaded.mapped());
+}
+
 void TrainerState::restore(const Manifest& manifest, const SavedState& saved, int64_t sequences_per_step,
                            const std::string& where) {
   const auto refuse = [&](const std::string& why) { throw Error(ExitStatus::data, where + ": " + why); };
@@ -28,6 +47,7 @@ void TrainerState::restore(const Manifest& manifest, const SavedState& saved, in
   if (int64_t(saved.guard_window.size()) > guard.config().window)
     refuse("state: guard_window has " + counted(int64_t(saved.guard_window.size()), "loss", "es") +
            "; wanted at most " + std::to_string(guard.config().window));
+  restore_previous_losses(where);
   step = manifest.step;
   tokens = saved.tokens;
   // Earlier versions did not save `drawn`; with them the number of ranks never changed.

@@ -100,7 +100,8 @@ void TrainingLoop::save(bool last) {
   const int64_t step = trainer().state().step;
   if (saved_at_ == step) return;
   check_states();
-  saver_.begin(save_request(), last ? SaveMode::alone : SaveMode::concurrent);
+  const std::map<std::string, at::Tensor> tensors = trainer().state().named_tensors();
+  saver_.begin(save_request(tensors), last ? SaveMode::alone : SaveMode::concurrent);
   last_save_ = std::chrono::steady_clock::now();
   if (!last) return;
   const SaveOutcome outcome = *saver_.finish();
@@ -268,9 +269,9 @@ std::vector<Generation> TrainingLoop::continued(const std::vector<std::string>& 
   return texts;
 }
 
-SaveRequest TrainingLoop::save_request() {
+SaveRequest TrainingLoop::save_request(const std::map<std::string, at::Tensor>& named_tensors) {
   const TrainerState& state = trainer().state();
-  SaveRequest request{state.step, identity_.config_hash, {}, state.saved(), &state.pipeline_state, describe_};
+  SaveRequest request{state.step, identity_.config_hash, {}, state.saved(), &named_tensors, describe_};
   request.state.results.epoch = assembly_.epoch();
   for (const auto& [part, plugin] : identity_.plugins()) request.plugins[part + " " + plugin->name] = plugin->sha256;
   return request;

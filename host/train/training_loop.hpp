@@ -69,7 +69,7 @@ class TrainingLoop {
   /// the run's folder while the others wait. A copy that cannot be written costs the texts, not the run.
   std::vector<Generation> continue_prompts();
   std::vector<Generation> continued(const std::vector<std::string>& prompts, const std::filesystem::path& model) const;
-  SaveRequest save_request();
+  SaveRequest save_request(const std::map<std::string, at::Tensor>& named_tensors);
   /// Rank 0's clock decides for all ranks.
   bool save_is_due() const;
   std::optional<SaveOutcome> finish_save();

@@ -157,9 +157,11 @@ TEST(Formula, LeavesWhatItReadsAsItWas) {
 
 TEST(Formula, IsAskedAsEarlyAsItsNamesAllow) {
   const auto when = [](const char* text) { return formula(text)->needs().when; };
-  for (const char* text : {"ce", "entropy ^ 2", "1 - top_mass(5)", "agreement", "excess / head", "exp(ref - ce)"})
+  for (const char* text : {"ce", "entropy ^ 2", "1 - top_mass(5)", "agreement", "excess / head", "exp(ref - ce)", "previous_ce",
+                           "1 + previous_ce - ce"})
     EXPECT_EQ(when(text), When::token) << text;
-  for (const char* text : {"ce > quantile(ce, 0.4)", "ce * uniform", "ce * position", "ce * value"})
+  for (const char* text : {"ce > quantile(ce, 0.4)", "ce * uniform", "ce * position", "ce * value",
+                           "previous_ce / (1 + position)", "previous_ce > quantile(previous_ce, 0.5)"})
     EXPECT_EQ(when(text), When::head) << text;
   for (const char* text : {"1", "data_weight", "bytes * ref", "correct * pass_rate", "ref", "reference_entropy",
                            "amateur_loss - ref", "exp(value)", "uniform < 0.6", "1 / head", "ref < quantile(ref, 0.6)"})
@@ -178,6 +180,9 @@ TEST(Formula, NeedsWhatItReadsAndNoMore) {
   EXPECT_EQ(reads("excess"), "policy.loss reference.loss ");
   EXPECT_EQ(reads("rank + margin"), "policy.rank policy.margin ");
   EXPECT_EQ(reads("agreement"), "policy.agreement ");
+  EXPECT_EQ(reads("previous_ce"), "policy.previous_loss ");
+  EXPECT_EQ(reads("previous_ce - ce"), "policy.loss policy.previous_loss ");
+  EXPECT_EQ(reads("previous_loss"), "references.previous.loss ");
   EXPECT_EQ(reads("top_mass(3) > 0.5"), "policy.top_mass ");
   EXPECT_EQ(formula("top_mass(3) > 0.5")->needs().top_k, 3);
   EXPECT_EQ(formula("ce")->needs().top_k, 0);
@@ -249,6 +254,8 @@ TEST(Formula, SaysWhereItIsWrong) {
   expect_refused("ce + cee", 5, "unknown name 'cee'; did you mean 'ce'? Known names: ce, ref");
   expect_refused("entropie * 2", 0, "did you mean 'entropy'?");
   expect_refused("1 - foo(ce)", 4, "unknown name 'foo'.");
+  expect_refused("previos_ce", 0, "did you mean 'previous_ce'?");
+  expect_refused("previous_ce(2)", 11, "previous_ce is not a function");
   for (const char* text : {"policy_loss", "value_loss", "data_entropy", "_loss", "Amateur_loss", "amateur_rank"})
     expect_refused(text, 0, "and NAME_loss and NAME_entropy of a [references.NAME]");
   expect_refused("amateur_loss(2)", 12, "a reference's loss or entropy is not a function");

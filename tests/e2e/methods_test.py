@@ -25,9 +25,13 @@ def test_an_experiment_of_the_page_trains(place, block):
         records.write_records(place.folder, 64, weighted=True)
         data = {"data__kind": "records", "data__file": None, "data__dtype": None, "data__files": ["records.jsonl"],
                 "data__template": "plain", "model__vocab_size": None}
+    steps = {"train__steps": STEPS}
+    if "previous_ce" in block:  # of a run that reads windows again
+        place.tokens(windows=4)
+        steps = {"train__steps": None, "train__epochs": STEPS * 2 / 4}
     for seed, name in enumerate(re.findall(r'"run:(\w+)"', block), 7):
         place.run("--name", name, train__steps=1, parallel__processes=1, seed=seed, **data)
-    place.write(train__steps=STEPS, parallel__processes=1, **data)
+    place.write(parallel__processes=1, **steps, **data)
     (place.folder / "method.toml").write_text('extends = "experiment.toml"\n' + block)
     place.host("run", "method.toml")
     assert sorted(place.log.losses()) == list(range(1, STEPS + 1))
@@ -39,7 +43,8 @@ def test_the_page_has_them():
 
 def test_each_reference_that_the_page_names_exists():
     sources = "".join((ROOT / "tests/parity" / f"{file}_test.py").read_text()
-                      for file in ("parity", "weightings", "signals", "auxiliary_losses", "contrasts"))
+                      for file in ("parity", "weightings", "signals", "auxiliary_losses", "contrasts",
+                                   "previous_losses"))
     held_to = re.findall(r"^\|.*\| (`[^|]+`) \|$", PAGE, re.MULTILINE)
     names = [name for cell in held_to for name in re.findall(r"`([^`]+)`", cell) if "plugin" not in cell]
     assert len(names) > 8

@@ -44,6 +44,7 @@ class Recipe:
     sequence_length: int = 64
     seed: int = 7
     data: str = "windows"  # or "records", "pairs"
+    rows: int = None  # of the data, which the run reads in turn; None: as many as it reads
     pipeline: str = "baseline"
     options: dict = field(default_factory=dict)  # options of the pipeline that differ from the plugin's defaults
     frozen: dict = field(default_factory=dict)  # what differs from start.FROZEN
@@ -156,6 +157,7 @@ class Reference:
         self.optimizers = optimizers_of(recipe, {name: self._group(name) for name in self.trained})
         self.verifiable = values.Verifiable(**recipe.options) if recipe.pipeline == "verifiable" else None
         self.memory, self.result = {}, Result()
+        self.previous, self.read = {}, {}  # losses of a row by a head, before this step and in it
 
     def _group(self, name):
         decays = self.trained[name].ndim > 1 and not name.endswith(("magnitude", "bias"))
@@ -194,6 +196,7 @@ class Reference:
         if step == 1:
             self.result.first_gradients = {name: p.grad.clone() for name, p in self.trained.items()}
         self._update(step)
+        self.previous |= self.read
 
     def _update(self, step):
         ema, averages = self.recipe.ema, self.result.averages
@@ -298,6 +301,17 @@ class Reference:
         first = self.model.shape.offset(k) - 1
         return frozen[0][:, first:first + length]
 
+    def _previous(self, batch, k, losses):
+        """Those of the step that last read a row's tokens, of which other batches have more padding or less."""
+        found = losses.clone()
+        for row, tokens, kind in zip(range(len(losses)), batch.tokens, batch.kind):
+            key = k, tuple(tokens[kind > 0].tolist())
+            self.read[key] = losses[row]
+            if key in self.previous:
+                length = min(losses.shape[1], len(self.previous[key]))
+                found[row, :length] = self.previous[key][:length]
+        return found
+
     def _view(self, step, batch, k, valid, losses, logits, frozen, named):
         shape, length = self.model.shape, losses.shape[1]
         offset = shape.offset(k)
@@ -310,7 +324,8 @@ class Reference:
         ref, ref_entropy = (None, None) if frozen is None else scores(frozen, self.recipe.heads)
         return weightings.Head(k, offset, shape.future_tokens, step, self.recipe.steps, self.recipe.seed, batch, valid,
                                losses.detach(), entropy_of(own), ref, ref_entropy, own, head_1, self.memory,
-                               self.result.margins, {name: scores(other, None) for name, other in named.items()})
+                               self.result.margins, {name: scores(other, None) for name, other in named.items()},
+                               self._previous(batch, k, losses.detach()))
 
 
 def entropy_of(logits):

@@ -3,9 +3,10 @@ in which no token lies so close to a threshold that rounding decides."""
 import json
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from itertools import chain
+from itertools import chain, cycle, islice
 
 import experiment
+import numpy as np
 import records
 from lora import add_lora
 from mtp_model import Shape, tensors_of
@@ -62,6 +63,9 @@ def changes_for(shape, recipe, ranks=2):
         **keys_of(shape, "model"),
     }
     changes |= DATA_KEYS[recipe.data]
+    if recipe.rows and recipe.data == "windows":  # steps read each window of a token file at most once
+        read = recipe.steps * recipe.sequences * recipe.accumulation
+        changes |= {"train__steps": None, "train__epochs": read / recipe.rows}
     if recipe.groups:
         changes["optimizer__groups"] = recipe.groups
     if recipe.train:
@@ -147,21 +151,23 @@ def start_model(folder, shape, recipe):
 
 def write_batches(folder, recipe, seed):
     count = recipe.steps * recipe.sequences * recipe.accumulation
+    rows = recipe.rows or count
     if recipe.data == "windows":
-        ids = experiment.write_tokens(folder, count, seed)
-        return records.window_batches(ids, recipe.sequence_length, recipe.sequences)
+        ids = experiment.write_tokens(folder, rows, seed).reshape(rows, -1)
+        return records.window_batches(ids[np.arange(count) % rows], recipe.sequence_length, recipe.sequences)
     if recipe.data == "documents":
         rows = records.write_documents(folder, count * recipe.sequence_length, recipe.sequence_length, seed)
         return [records.document_batch(chain(*rows[first:first + recipe.sequences]), first)
                 for first in range(0, count, recipe.sequences)]
     weighted = recipe.data.startswith("weighted")
     if recipe.data.endswith("packed"):
-        lines = records.write_records(folder, 4 * count, seed=seed, weighted=weighted)
+        lines = records.write_records(folder, 4 * rows, seed=seed, weighted=weighted)
         packs, rates = records.packed(lines, recipe.sequence_length), records.pass_rates(lines)
+        packs *= -(-count // len(packs))
         return [records.record_batch(list(chain(*packs[first:first + recipe.sequences])), first, rates)
                 for first in range(0, count, recipe.sequences)]
-    lines = records.write_records(folder, count, unknown=recipe.data == "records", seed=seed, weighted=weighted)
-    return records.record_batches(lines, recipe.sequences)
+    lines = records.write_records(folder, rows, unknown=recipe.data == "records", seed=seed, weighted=weighted)
+    return records.record_batches(list(islice(cycle(lines), count)), recipe.sequences)
 
 
 def write_start(folder, shape, recipe, seed):

@@ -28,6 +28,7 @@ class Head:
     memory: dict          # state of a weighting across micro-batches
     margins: list         # distance of the token nearest to each threshold: if too small, rounding decides
     named: dict           # name -> (losses, entropies) of [references.NAME]
+    previous: torch.Tensor  # losses of the step that last read the tokens, ce if none has
 
     def quantile(self, score, q):
         return torch.quantile(score[self.valid], q)
@@ -179,6 +180,9 @@ FORMULAS = {
         advantage(head) * torch.exp(-head.ce) * torch.arange(head.ce.shape[1])),
     "exp(-ref)": lambda head: torch.exp(-head.ref),
     "exp(-ce) * progress + (1 - progress)": lambda head: torch.exp(-head.ce) * progress(head) + 1 - progress(head),
+    "1 + clamp(previous_ce - ce, 0, 2)": lambda head: 1 + (head.previous - head.ce).clamp(0, 2),
+    "(2 + clamp(ce - previous_ce, -1, 1)) * (1 + position) / 64": lambda head: (
+        (2 + (head.ce - head.previous).clamp(-1, 1)) * (1 + torch.arange(head.ce.shape[1])) / 64),
     "0.5 + uniform * entropy / head": lambda head: 0.5 + head.uniform(0) * head.entropy / head.k,
 }
 

@@ -64,8 +64,8 @@ struct StateSaver::Work {
   std::filesystem::path target;
   Manifest manifest;  ///< without slices
   std::vector<StateFlat> flats;
-  std::optional<CopyStream> stream;              ///< if flats are on a CUDA device
-  std::map<std::string, Tensor> pipeline_state;  ///< [rank 0] copies
+  std::optional<CopyStream> stream;             ///< if flats are on a CUDA device
+  std::map<std::string, Tensor> named_tensors;  ///< [rank 0] copies, unless alone
   std::function<void(const std::filesystem::path&)> describe;
   std::promise<void> copied;
 };
@@ -103,11 +103,11 @@ void StateSaver::begin(const SaveRequest& request, SaveMode mode) {
   SavedState saved = request.state;
   for (const ShardedOptimizer::State& state : optimizer_.states())
     saved.optimizer_steps[state.group->unit()] = state.steps;
-  for (const auto& [name, tensor] : *request.pipeline_state) {
+  for (const auto& [name, tensor] : *request.named_tensors) {
     saved.pipeline_state_shapes[name] = tensor.sizes().vec();
     if (peers_.rank() == 0)
-      work.pipeline_state[name] =
-          tensor.detach().to(at::kCPU, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+      work.named_tensors[name] = tensor.detach().to(at::kCPU, tensor.scalar_type(), /*non_blocking=*/false,
+                                                    /*copy=*/mode == SaveMode::concurrent);
   }
   work.manifest.state = to_json(saved);
   work.flats = state_flats(optimizer_);
@@ -189,7 +189,7 @@ void StateSaver::write(Work& work, SaveOutcome& outcome) {
   const int rank = peers_.rank();
   std::optional<FolderDraft> draft;
   const std::filesystem::path folder = open_draft(store, work, draft);
-  std::vector<SavedSlice> saved_slices = cut_into_slices(work.flats, work.pipeline_state, rank);
+  std::vector<SavedSlice> saved_slices = cut_into_slices(work.flats, work.named_tensors, rank);
   std::string report;
   store.throw_failure_on_any_rank(failure_of([&] {
     report = write_rank_file(folder, saved_slices, rank, work.manifest.state.at("optimizer_steps"), optimizer_, [&] {

@@ -46,8 +46,9 @@ struct SaveRequest {
   int64_t step = 0;
   std::string config_hash;
   std::map<std::string, std::string> plugins;
-  SavedState state;  ///< equal on all ranks; the saver adds the values of optimizer and pipeline_state
-  const std::map<std::string, at::Tensor>* pipeline_state;  ///< by name; equal on all ranks
+  SavedState state;  ///< equal on all ranks; the saver adds the values of optimizer and named_tensors
+  /// By name, as the pipeline's states; equal on all ranks, of which rank 0 writes them.
+  const std::map<std::string, at::Tensor>* named_tensors;
   /// [rank 0, on the save's thread] Writes files that describe the model into the folder; may be empty.
   std::function<void(const std::filesystem::path& folder)> describe = {};
 };

@@ -17,7 +17,7 @@ constexpr int64_t max_bytes_read = int64_t{256} << 20;
 
 }  // namespace
 
-std::optional<int64_t> longest_row(const Experiment& experiment, const std::filesystem::path& cache, bool pairs) {
+std::optional<RecordRows> training_rows(const Experiment& experiment, const std::filesystem::path& cache, bool pairs) {
   if (total_bytes(record_files(experiment).train) > max_bytes_read) return std::nullopt;
   const auto folder = records_folder(experiment, cache);
   const auto prepared = read_prepared(folder);
@@ -28,16 +28,18 @@ std::optional<int64_t> longest_row(const Experiment& experiment, const std::file
     for (const int64_t record : row) length += records.entries()[size_t(record)].length;
     return length;
   };
-  int64_t longest = 0;
+  RecordRows rows{0, int64_t(records.entries().size())};
   const RecordSelection chosen = select_records(experiment, records, RecordPart::train, pairs);
   if (experiment.data.packing) {
     const RecordPacks packs(records.entries(), chosen.records.front(), experiment.train.sequence_length);
-    for (int64_t pack = 0; pack < packs.count(); ++pack) longest = std::max(longest, length_of(packs.records(pack)));
+    rows.numbers = packs.count();
+    for (int64_t pack = 0; pack < packs.count(); ++pack)
+      rows.longest = std::max(rows.longest, length_of(packs.records(pack)));
   } else {
     for (const auto& bin : chosen.records)
-      for (const int64_t& record : bin) longest = std::max(longest, length_of({&record, 1}));
+      for (const int64_t& record : bin) rows.longest = std::max(rows.longest, length_of({&record, 1}));
   }
-  return longest;
+  return rows;
 }
 
 }  // namespace wmtp

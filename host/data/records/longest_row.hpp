@@ -20,9 +20,14 @@ inline int64_t batch_positions(int64_t longest, int64_t sequence_length) {
   return std::min(round_up(longest, positions_multiple), sequence_length);
 }
 
-/// Ids of the longest row that training may draw: of a record, or with data.packing of a pack of records. nullopt if
-/// the records are not prepared in `cache`, or if the answer would require reading hundreds of megabytes. Error(data)
-/// if the experiment's files are missing.
-std::optional<int64_t> longest_row(const Experiment& experiment, const std::filesystem::path& cache, bool pairs);
+/// The rows that training may draw: records, or with data.packing packs of records.
+struct RecordRows {
+  int64_t longest = 0;  ///< in ids
+  int64_t numbers = 0;  ///< one more than the largest number of a row
+};
+
+/// nullopt if the records are not prepared in `cache`, or if the answer would require reading hundreds of megabytes.
+/// Error(data) if the experiment's files are missing.
+std::optional<RecordRows> training_rows(const Experiment& experiment, const std::filesystem::path& cache, bool pairs);
 
 }  // namespace wmtp

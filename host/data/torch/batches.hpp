@@ -52,6 +52,8 @@ class BatchSource {
 
   /// Sequences per epoch; INT64_MAX for unlimited data.
   virtual int64_t count() const = 0;
+  /// One more than the largest number in MicroBatch::windows; INT64_MAX for unlimited data.
+  virtual int64_t windows() const { return count(); }
   /// `sequences`: their indices in the run's order, of all ranks in this micro-batch, rank by rank, the same number for
   /// each; -1 gives a sequence of padding.
   virtual MicroBatch fetch(const std::vector<int64_t>& sequences, int64_t rank, int64_t world) const = 0;

@@ -12,6 +12,7 @@
 #include "data/text/documents.hpp"
 #include "data/tokens/corpus.hpp"
 #include "data/tokens/step_count.hpp"
+#include "data/tokens/text_plan.hpp"
 #include "data/tokens/token_split.hpp"
 #include "data/tokens/token_windows.hpp"
 #include "data/torch/record_prepare.hpp"
@@ -29,29 +30,9 @@ namespace {
 namespace fs = std::filesystem;
 using Log = std::function<void(const std::string&)>;
 
-constexpr int format_version = 2;
 constexpr size_t max_warnings = 5;
 
-/// Sources and cache paths, determined by the experiment and the files' contents.
-struct Plan {
-  TextSplit split;
-  fs::path folder;
-  fs::path tokenizer;  ///< empty for "byte"
-};
-
 std::string short_hash(const std::string& text) { return sha256_hex(text).substr(0, 16); }
-
-Plan make_plan(const Experiment& experiment, const fs::path& cache) {
-  Plan plan;
-  plan.split = split_text(experiment);
-  const TextContent content = text_content(experiment, plan.split, cache);
-  const TokenizerConfig& tokenizer = experiment.data.tokenizer;
-  const std::string settings = "format " + std::to_string(format_version) + " " + to_string(tokenizer.kind) + " " +
-                               std::to_string(tokenizer.vocab_size) + " " + content.tokenizer;
-  if (tokenizer.kind == TokenizerKind::bpe) plan.tokenizer = cache / ("tokenizer-" + short_hash(settings) + ".model");
-  plan.folder = cache / short_hash(settings + " " + content.train + " " + content.validation);
-  return plan;
-}
 
 /// Encodes `parts` into `folder`/`name`.bin and returns their entry of prepared.json. `warn`: whether to log skipped
 /// files; if both parts come from the same files, only the training part does.
@@ -80,7 +61,7 @@ Json encode_parts(const std::vector<TextPart>& parts, const std::string& name, b
   return {{"files", parts.size()}, {"skipped", skipped.size()}, {"bytes", bytes}, {"tokens", writer.num_ids()}};
 }
 
-void build(const Experiment& experiment, const Plan& plan, const Log& log) {
+void build(const Experiment& experiment, const TextPlan& plan, const Log& log) {
   FolderDraft draft(plan.folder);
   const TokenizerConfig& config = experiment.data.tokenizer;
   const bool by_share = experiment.validation.share > 0, as_bytes = experiment.data.encoding == TextEncoding::bytes;
@@ -93,7 +74,7 @@ void build(const Experiment& experiment, const Plan& plan, const Log& log) {
         return config.files.empty() ? parts.train : whole_files(tokenizer_files(experiment, plan.split), as_bytes);
       },
       log);
-  Json prepared{{"format", format_version},
+  Json prepared{{"format", text_format_version},
                 {"tokenizer", to_string(experiment.data.tokenizer.kind)},
                 {"vocab_size", tokenizer->vocab_size()},
                 {"end_of_text", tokenizer->end_of_text()},
@@ -137,11 +118,11 @@ std::unique_ptr<TokenWindows> open_part(const Experiment& experiment, const fs::
 /// Of token files only the tokenizer is prepared, where there is one.
 fs::path tokenizer_folder(const Experiment& experiment, const fs::path& cache) {
   const std::string hash = tokenizer_hash(experiment.resolve(experiment.data.tokenizer.file));
-  return cache / short_hash("tokenizer of token files " + std::to_string(format_version) + " " + hash);
+  return cache / short_hash("tokenizer of token files " + std::to_string(text_format_version) + " " + hash);
 }
 
 void prepare_text(const Experiment& experiment, const fs::path& cache, const Log& log) {
-  const Plan plan = make_plan(experiment, cache);
+  const TextPlan plan = text_plan(experiment, cache);
   for (const std::string& gap : gaps_in(plan.split)) log("warning: " + gap);
   if (!read_prepared(plan.folder)) build(experiment, plan, log);
   if (const auto prepared = read_prepared(plan.folder)) log_shares(experiment, *prepared, log);
@@ -156,7 +137,7 @@ void prepare_tokens(const Experiment& experiment, const fs::path& cache, const L
   if (read_prepared(folder)) return;
   FolderDraft draft(folder);
   const auto tokenizer = prepare_tokenizer(experiment, {}, draft.path(), {}, log);
-  publish_prepared(draft, {{"format", format_version},
+  publish_prepared(draft, {{"format", text_format_version},
                            {"tokenizer", to_string(experiment.data.tokenizer.kind)},
                            {"vocab_size", tokenizer->vocab_size()},
                            {"end_of_text", tokenizer->end_of_text()}});
@@ -214,7 +195,7 @@ Prepared open_prepared(const Experiment& experiment, const fs::path& cache, int6
     return open_tokens(experiment, cache, world_size);
   } else {
     const bool records = data.kind == DataKind::records;
-    result.folder = records ? records_folder(experiment, cache) : make_plan(experiment, cache).folder;
+    result.folder = records ? records_folder(experiment, cache) : text_plan(experiment, cache).folder;
     result.identity = result.folder.filename().string();
     const Json prepared =
         read_prepared_folder(result.folder, std::string("the ") + to_string(data.kind) + (records ? " are" : " is"));

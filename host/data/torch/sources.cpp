@@ -87,6 +87,8 @@ class RecordBatches final : public BatchSource {
     return count;
   }
 
+  int64_t windows() const override { return draws_.packs ? draws_.packs->count() : int64_t(records_.entries().size()); }
+
   std::vector<std::string> bins() const override { return draws_.bins; }
 
   MicroBatch fetch(const std::vector<int64_t>& sequences, int64_t rank, int64_t world) const override {

@@ -54,6 +54,7 @@ class Rules : RuleChecker {
     if (needs && needs->top_k > 0) top_k(*needs);
     if (needs && needs->signed_weights) signed_weights();
     if (needs && bound_.all_valid({"data", "data.kind"})) signals_of_data(*needs);
+    if (needs && std::ranges::count(needs->reads, previous_loss) > 0) second_epoch();
     if (needs && e_.data.packing && bound_.all_valid({"data.packing"})) packing(*needs);
   }
 
@@ -533,6 +534,17 @@ class Rules : RuleChecker {
                  ? "name the tokenizer that wrote the ids in [data.tokenizer]"
                  : "");
     }
+  }
+
+  /// Of other data no step reads a token again.
+  void second_epoch() {
+    if (!bound_.all_valid({"data", "data.kind", "train", "train.steps"})) return;
+    const std::string reads = title() + " reads " + previous_loss + ", a loss of the epoch before: found ";
+    if (e_.data.kind == DataKind::random)
+      refuse("data.kind", reads + "data of kind \"random\", which has no epochs", "use another kind");
+    else if (e_.data.kind == DataKind::tokens && e_.train.steps > 0)
+      refuse("train.steps", reads + "steps, which read every window of token files at most once",
+             "set train.epochs instead, to more than 1");
   }
 
   void pairs() {

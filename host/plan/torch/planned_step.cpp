@@ -41,10 +41,16 @@ std::vector<ValueHead> stage_value_heads(const Experiment* stage, const OpenPart
 /// several documents.
 class PlannedBatches final : public BatchSource {
  public:
-  PlannedBatches(int64_t batch_size, int64_t sequence_length, const BatchRequest& request, bool separate)
-      : BatchSource(batch_size), sequence_length_(sequence_length), request_(request), separate_(separate) {}
+  PlannedBatches(int64_t batch_size, int64_t sequence_length, int64_t windows, const BatchRequest& request,
+                 bool separate)
+      : BatchSource(batch_size),
+        sequence_length_(sequence_length),
+        windows_(windows),
+        request_(request),
+        separate_(separate) {}
 
   int64_t count() const override { return std::numeric_limits<int64_t>::max(); }
+  int64_t windows() const override { return windows_; }
 
   MicroBatch fetch(const std::vector<int64_t>& sequences, int64_t rank, int64_t world) const override {
     const int64_t B = int64_t(sequences.size()) / world, S = sequence_length_;
@@ -70,7 +76,7 @@ class PlannedBatches final : public BatchSource {
   }
 
  private:
-  int64_t sequence_length_;
+  int64_t sequence_length_, windows_;
   BatchRequest request_;
   bool separate_;
 };
@@ -98,7 +104,7 @@ class MetaStep {
     of_policy.section = section_of(channels);
     model_ = std::make_unique<ShardedModel>(of_policy, channels);
     batches_ = std::make_unique<PlannedBatches>(experiment_.train.batch_size, experiment_.train.sequence_length,
-                                                batch_request(experiment_, parts_.pipeline, at::kMeta),
+                                                request.windows, batch_request(experiment_, parts_.pipeline, at::kMeta),
                                                 experiment_.data.packing);
     constexpr int64_t any_number_of_steps = 1000;
     trainer_ = std::make_unique<Trainer>(experiment_, any_number_of_steps, *model_, parts_.pipeline, frozen(open),
@@ -216,6 +222,8 @@ class MetaStep {
         else if (on_host)
           copies_.push_back(at::empty_like(flat));
     }
+    if (auto& losses = trainer_->state().previous_losses; losses && world_.channels().rank() == 0)
+      copies_.push_back(at::empty_like(losses->table()));
   }
 
   /// Saves the final model without writing it.

@@ -10,6 +10,7 @@
 //   reference_entropy  of the reference's prediction     correct, pass_rate  of its record's answer, and of the problem
 //   data_weight        of the record's weights           top_mass(k)  probability of the k likeliest tokens
 //   agreement          of its likeliest token and head 1's (1 or 0)
+//   previous_ce        ce of the step that last read the token, in the epoch before; ce itself if none has
 //   signed(x)          x, which is the whole formula, and may be negative
 //   + - * / ^ < > <= >= (1 or 0)  min max clamp exp log  quantile(x, q) over the head's valid tokens on all ranks
 //
@@ -33,11 +34,11 @@ class Formula : public wmtp::Weighting {
  public:
   void options(wmtp::Options& o) override {
     program_.reset();
-    o.text("weight", weight_,
-           "over ce, ref, excess, entropy, rank, margin, agreement, reference_entropy, data_weight, bytes, correct, "
-           "pass_rate, value, position, head, uniform, progress, NAME_loss and NAME_entropy of [references.NAME] with "
-           "+ - * / ^ < > <= >= min max clamp exp log "
-           "quantile top_mass signed");
+    o.text(
+        "weight", weight_,
+        "over ce, ref, excess, entropy, rank, margin, agreement, previous_ce, reference_entropy, data_weight, bytes, "
+        "correct, pass_rate, value, position, head, uniform, progress, NAME_loss and NAME_entropy of "
+        "[references.NAME] with + - * / ^ < > <= >= min max clamp exp log quantile top_mass signed");
   }
 
   wmtp::Needs needs() const override {
@@ -90,7 +91,7 @@ class Formula : public wmtp::Weighting {
     const auto& reads = program.reads;
     const bool of_policy = reads[formula::ce] || reads[formula::excess] || reads[formula::entropy] ||
                            reads[formula::rank] || reads[formula::margin] || reads[formula::agreement] ||
-                           reads[formula::top_mass];
+                           reads[formula::previous_ce] || reads[formula::top_mass];
     if (!of_policy) return When::before;
     const bool by_place = reads[formula::position] || reads[formula::value] || reads[formula::uniform];
     return by_place || program.has_quantile ? When::head : When::token;

@@ -35,12 +35,14 @@ using at::Tensor;
 /// A number for each token, fp32, computed only if it is read: of the policy's prediction of the target, of that of the
 /// frozen model of [reference], aligned with the policy's heads, or of the target in the data.
 enum class Signal {
-  policy_loss,        ///< cross entropy, in nats
-  policy_entropy,     ///< entropy of the predicted distribution over the vocabulary, in nats
-  policy_rank,        ///< number of tokens with a larger logit than the target: 0 for the likeliest, also if it is tied
-  policy_margin,      ///< logit of the target minus the largest of the others: log p(target) - log p(best other)
-  policy_top_mass,    ///< sum of the probabilities of the Needs::top_k likeliest tokens, at most 1
-  policy_agreement,   ///< 1 if the head's likeliest token is head 1's for the same target, else 0; of head 1: 1
+  policy_loss,       ///< cross entropy, in nats
+  policy_entropy,    ///< entropy of the predicted distribution over the vocabulary, in nats
+  policy_rank,       ///< number of tokens with a larger logit than the target: 0 for the likeliest, also if it is tied
+  policy_margin,     ///< logit of the target minus the largest of the others: log p(target) - log p(best other)
+  policy_top_mass,   ///< sum of the probabilities of the Needs::top_k likeliest tokens, at most 1
+  policy_agreement,  ///< 1 if the head's likeliest token is head 1's for the same target, else 0; of head 1: 1
+  /// policy_loss of the step before that last read the token, an epoch ago; policy_loss itself if none has
+  policy_previous_loss,
   reference_loss,     ///< as policy_loss
   reference_entropy,  ///< as policy_entropy
   data_weight,        ///< `weight` and `weights` of the record; 1 for a record without them

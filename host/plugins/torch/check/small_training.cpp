@@ -13,6 +13,7 @@ namespace wmtp {
 namespace {
 
 constexpr int64_t padding_interval = 7;  // without pairs, every 7th row is padding
+constexpr int64_t most_windows = 1024;   // that a trial reads
 
 /// Batches of random records: prompts and answers of various lengths, in pairs of a right and a wrong answer, with some
 /// rows of padding. A row depends only on its index in the order.
@@ -25,6 +26,7 @@ class RandomRecords final : public BatchSource {
   }
 
   int64_t count() const override { return std::numeric_limits<int64_t>::max(); }
+  int64_t windows() const override { return most_windows; }
 
   MicroBatch fetch(const std::vector<int64_t>& sequences, int64_t rank, int64_t world) const override {
     std::vector<int64_t> drawn;
