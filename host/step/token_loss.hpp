@@ -39,6 +39,7 @@ class TokenLoss {
 
   /// Factor on all later gradients; losses are unaffected.
   void scale_gradients(double factor) { factor_ = factor; }
+  double gradient_scale() const { return factor_; }
 
   /// When::before: calls the weighting once.
   void weigh_before_the_heads(MicroBatchContext& step);

@@ -112,7 +112,8 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
                                           experiment.train.sequence_length, experiment.data.kind == DataKind::records},
                         step_runner_, run_context_, pipeline, channels);
   if (data.validation && pipeline.weighting && experiment.log.samples > 0)
-    samples_.emplace(SampleRequest{data.validation, experiment.log.samples, data.validation_sequences},
+    samples_.emplace(SampleRequest{data.validation, experiment.log.samples, data.validation_sequences,
+                                   experiment.log.head_gradients_every > 0},
                      std::move(frozen.validation), step_runner_, run_context_, channels);
 }
 
@@ -379,6 +380,7 @@ void Trainer::report_metrics(const StepTotals& totals, const StepCounts& counts,
 std::vector<TokenSample> Trainer::sample() {
   if (!samples_) return {};
   const Phase phase("validation");
+  step_runner_.scale_gradients(loss_scale());
   return samples_->take(state_.step);
 }
 
