@@ -223,6 +223,7 @@ void StepRunner::backward_embedding(const Batch& batch, Tensor d_trunk, const He
 
 void StepRunner::run_heads(MicroBatchContext& step, const HeadInputs& inputs, HeadInputs& d_inputs,
                            const ForwardContext& context, bool last) {
+  read_alignment(step, inputs, context);
   const Phase weights("weights");
   token_loss_->weigh_before_the_heads(step);
   const GatherScope output(model_.unit("output"), head_unit(1));
@@ -324,6 +325,20 @@ std::vector<Tensor> StepRunner::own_gradients(const Tensor& hidden, const Tensor
   std::vector<Tensor> gradients{of_input(hidden, d_hidden)};
   for (const Tensor& of_one : of_later) gradients.push_back(of_input(output, of_one));
   return gradients;
+}
+
+/// Signal::policy_alignment, if the pipeline reads it. A gradient that is not finite aligns with none; the step's norm
+/// is then infinite, as if it were one of the parameters'.
+void StepRunner::read_alignment(MicroBatchContext& step, const HeadInputs& inputs, const ForwardContext& context) {
+  if (!pipeline_.reads(Signal::policy_alignment)) return;
+  const Phase phase("alignment");
+  const GatherScope output(model_.unit("output"), head_unit(1));
+  const HeadAlignment alignment = aligned(inputs, context, [&](int64_t head, const Tensor& hidden) {
+    return token_loss_->unweighted_gradient(step, head, hidden);
+  });
+  step.totals().add("norm/part", at::where(alignment.cosines.isfinite().all(), 0.0, double{INFINITY}));
+  const Tensor cosines = alignment.cosines.nan_to_num(/*nan=*/0).to(at::kFloat);
+  step.set_alignment(model_.split().whole(cosines));
 }
 
 /// The output layer must be gathered.
@@ -435,6 +450,7 @@ template <class Evaluate>
 void StepRunner::after_weighing(MicroBatchContext& step, const ForwardContext& context, Evaluate evaluate) {
   without_gradient(step.micro_batch(), context, [&](const HeadInputs& inputs) {
     if (!model_.value_heads().empty()) value_loss_.evaluate(step, inputs.trunk, context);
+    read_alignment(step, inputs, context);
     const GatherScope output(model_.unit("output"));
     token_loss_->weigh_before_the_heads(step);
     token_loss_->weigh_all(step, heads_in_order(inputs, context));
@@ -469,7 +485,8 @@ HeadAlignment StepRunner::align(MicroBatchContext& step) {
 Tensor StepRunner::weight_sums(MicroBatchContext& step) {
   std::vector<Tensor> sums;
   const MicroBatch& micro = step.micro_batch();
-  if (pipeline_.needs.when == When::before && pipeline_.needs.heads.empty()) {
+  const bool reads_heads = !pipeline_.needs.heads.empty() || pipeline_.reads(Signal::policy_alignment);
+  if (pipeline_.needs.when == When::before && !reads_heads) {
     if (!token_loss_) return {};
     const Tensor& tokens = micro.batch.tokens;
     const Tensor unread = at::empty({tokens.size(0), model_.split().local_positions(tokens.size(1)).count, 0},

@@ -10,6 +10,8 @@
 //              reverse, run again, differentiate with the gradient from the next head's input, release; heads that
 //              share a block gather it once and reduce its gradient after the first of them
 //              in a step that compares heads, each one's own gradient is also kept until all exist
+//              a weighting that reads how heads align: before all of this, each head's own gradient at the trunk's
+//              output, of which two are live at a time (chained heads: all), and no gradient of a weight
 //              a head through which nothing trains: only its loss
 //   backward   each trunk block in reverse, down to the lowest that trains: wait for its weights, recompute if its
 //              graph was not kept, differentiate, start the reduce, release; last the embedding, which, if tied,
@@ -128,6 +130,7 @@ class StepRunner {
   std::function<at::Tensor(int64_t head)> heads_in_order(const HeadInputs& inputs, const ForwardContext& context) const;
   at::Tensor run_head(int64_t head, const at::Tensor& input, const at::Tensor& embedded,
                       const ForwardContext& context) const;
+  void read_alignment(MicroBatchContext& step, const HeadInputs& inputs, const ForwardContext& context);
   /// The gradient of a head's loss with respect to its hidden states [B,L,D].
   using HiddenGradient = std::function<at::Tensor(int64_t head, const at::Tensor& hidden)>;
   HeadAlignment aligned(const HeadInputs& inputs, const ForwardContext& context, const HiddenGradient& of_hidden) const;

@@ -11,6 +11,7 @@
 #include "memory/meta_device.hpp"
 #include "memory/phase.hpp"
 #include "optimizer/schedule.hpp"
+#include "plugins/torch/signals.hpp"
 #include "step/head_products.hpp"
 #include "train/stop_handler.hpp"
 
@@ -57,14 +58,14 @@ std::map<std::string, double> parsed_metrics(const std::string& text) {
   return metrics;
 }
 
-/// A gradient that nothing below needs is not computed.
-void refuse_to_compare_frozen_heads(const Experiment& e, const ShardedModel& model) {
+/// A gradient that nothing below needs is not computed. `what` compares heads.
+void refuse_to_compare_frozen_heads(const std::string& what, const Experiment& e, const ShardedModel& model) {
   const BackwardExtent extent = model.backward_extent();
   const int64_t last = has_chained_heads(e.model) ? 1 : extent.num_heads();
   if (extent.first_head() <= last) return;
-  throw Error(ExitStatus::usage, e.file.string() +
-                                     ": [log] heads_every_steps: no head sends a gradient to the trunk's output, "
-                                     "because nothing trains there or below; remove it, or train " +
+  throw Error(ExitStatus::usage, e.file.string() + ": " + what +
+                                     ": no head sends a gradient to the trunk's output, because nothing trains there "
+                                     "or below; remove it, or train " +
                                      (last == 1 ? "head 1 or the trunk" : "a head or the trunk"));
 }
 
@@ -106,7 +107,10 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
   if (experiment.parallel.precision == Precision::fp16) state_.loss_scale.emplace();
   if (optimizer_.states().empty() && channels.sections() == 1)
     throw Error(ExitStatus::plugin, "adapter '" + experiment.adapter.plugin + "' trains no parameter of this model");
-  if (experiment.log.head_gradients_every > 0) refuse_to_compare_frozen_heads(experiment, model);
+  if (experiment.log.head_gradients_every > 0)
+    refuse_to_compare_frozen_heads("[log] heads_every_steps", experiment, model);
+  if (pipeline.reads(Signal::policy_alignment))
+    refuse_to_compare_frozen_heads("[pipeline] reads " + to_text(Signal::policy_alignment), experiment, model);
   if (data.validation)
     validation_.emplace(ValidationRequest{data.validation, data.validation_sequences, experiment.train.batch_size,
                                           experiment.train.sequence_length, experiment.data.kind == DataKind::records},

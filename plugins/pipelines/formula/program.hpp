@@ -25,6 +25,7 @@ enum Signal : size_t {
   rank,
   margin,
   agreement,
+  alignment,
   reference_entropy,
   data_weight,
   bytes,
@@ -40,15 +41,16 @@ enum Signal : size_t {
   num_signals  ///< the first of Program::references
 };
 inline constexpr std::array<const char*, num_names> signal_names = {
-    "ce",    "ref",     "excess",    "entropy", "rank",     "margin", "agreement", "reference_entropy", "data_weight",
-    "bytes", "correct", "pass_rate", "value",   "position", "head",   "uniform",   "progress"};
+    "ce",          "ref",   "excess",  "entropy",   "rank",  "margin",   "agreement", "alignment", "reference_entropy",
+    "data_weight", "bytes", "correct", "pass_rate", "value", "position", "head",      "uniform",   "progress"};
 /// Those that the host's steps have, and what they are there.
-inline constexpr std::array<std::pair<Signal, wmtp::Signal>, 12> host_signals = {
+inline constexpr std::array<std::pair<Signal, wmtp::Signal>, 13> host_signals = {
     {{ce, wmtp::Signal::policy_loss},
      {entropy, wmtp::Signal::policy_entropy},
      {rank, wmtp::Signal::policy_rank},
      {margin, wmtp::Signal::policy_margin},
      {agreement, wmtp::Signal::policy_agreement},
+     {alignment, wmtp::Signal::policy_alignment},
      {top_mass, wmtp::Signal::policy_top_mass},
      {ref, wmtp::Signal::reference_loss},
      {reference_entropy, wmtp::Signal::reference_entropy},

@@ -41,6 +41,10 @@ enum class Signal {
   policy_margin,      ///< logit of the target minus the largest of the others: log p(target) - log p(best other)
   policy_top_mass,    ///< sum of the probabilities of the Needs::top_k likeliest tokens, at most 1
   policy_agreement,   ///< 1 if the head's likeliest token is head 1's for the same target, else 0; of head 1: 1
+  policy_alignment,   ///< cosine, from -1 to 1, of the head's gradient and head 1's with respect to the trunk's output
+                      ///< at the source position, each of a loss in which all tokens have weight 1; 0 where one of them
+                      ///< is 0; of head 1: 1. Available at any moment. Costs a backward pass through the heads, for
+                      ///< which only a pipeline that reads it pays.
   reference_loss,     ///< as policy_loss
   reference_entropy,  ///< as policy_entropy
   data_weight,        ///< `weight` and `weights` of the record; 1 for a record without them
