@@ -438,7 +438,8 @@ SchemaTable log_table() {
            .range(0, 1e12),
        key("heads_every_steps", AT(log.head_gradients_every),
            "steps between comparisons of the heads' gradients at the trunk's output, a multiple of `every_steps`: the "
-           "metrics `heads/`, which docs/heads.md explains; 0: none")
+           "metrics `heads/`, which docs/heads.md explains. With any number above 0 the `samples` of each validation "
+           "have the comparison with head 1 at each token; 0: none")
            .range(0, 1e12)}};
   table.in_identity = false;
   return table;

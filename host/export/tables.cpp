@@ -42,7 +42,8 @@ constexpr std::array<Rows, 12> tables{{
      "LEFT JOIN text_bytes AS b ON b.evaluation_id = e.id AND b.head = l.head "
      "WHERE e.run_id = ?1 ORDER BY e.id, l.head"},
     {"samples",
-     "SELECT step, sequence, position, head, token_id, text, weight, loss, reference_loss FROM samples "
+     "SELECT step, sequence, position, head, token_id, text, weight, loss, reference_loss, product, cosine "
+     "FROM samples LEFT JOIN sample_alignments USING (run_id, step, sequence, position, head) "
      "WHERE run_id = ?1 ORDER BY step, sequence, position, head"},
     {"generations", "SELECT step, number, prompt, text FROM generations WHERE run_id = ?1 ORDER BY step, number"},
 }};

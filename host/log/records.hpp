@@ -32,6 +32,11 @@ struct SampleRecords {
   std::vector<SampleRecord> values;
 };
 
+struct SampleAlignments {
+  int64_t step = 0;
+  std::vector<SampleAlignment> values;
+};
+
 struct Generations {
   int64_t step = 0;
   std::vector<Generation> values;
@@ -51,8 +56,8 @@ struct EventRecord {
   std::string message;
 };
 
-using LogRecord =
-    std::variant<MetricsRecord, MemoryRecords, RankTimes, SampleRecords, Generations, CheckpointRecord, EventRecord>;
+using LogRecord = std::variant<MetricsRecord, MemoryRecords, RankTimes, SampleRecords, SampleAlignments, Generations,
+                               CheckpointRecord, EventRecord>;
 
 inline int64_t num_rows(const LogRecord& record) {
   return std::visit(

@@ -25,13 +25,16 @@ inline const LogTable rank_times_table{
     "rank_times", {"rank", "step", "phase", "seconds"}, "run_id, rank, phase, step", "seconds"};
 inline const LogTable samples_table{
     "samples", {"step", "sequence", "position", "head", "token_id", "text", "weight", "loss", "reference_loss"}};
+inline const LogTable sample_alignments_table{"sample_alignments",
+                                              {"step", "sequence", "position", "head", "product", "cosine"}};
 inline const LogTable generations_table{"generations", {"step", "number", "prompt", "text"}};
 inline const LogTable checkpoints_table{
     "checkpoints", {"step", "path", "bytes", "state", "time_ns"}, "run_id, path", "time_ns"};
 inline const LogTable events_table{"events", {"time_ns", "rank", "level", "kind", "step", "message"}};
 
-inline const LogTable* const log_tables[] = {&metrics_table,     &memory_table,      &rank_times_table, &samples_table,
-                                             &generations_table, &checkpoints_table, &events_table};
+inline const LogTable* const log_tables[] = {
+    &metrics_table,           &memory_table,      &rank_times_table,  &samples_table,
+    &sample_alignments_table, &generations_table, &checkpoints_table, &events_table};
 
 /// Calls on_row(table, the values of its columns…) for each row of the record.
 template <class OnRow>
@@ -50,6 +53,9 @@ void each_row(const LogRecord& record, const OnRow& on_row) {
     for (const auto& one : samples->values)
       on_row(samples_table, samples->step, one.sequence, one.position, one.head, one.token_id, one.text, one.weight,
              one.loss, one.reference_loss);
+  } else if (const auto* alignments = std::get_if<SampleAlignments>(&record)) {
+    for (const auto& one : alignments->values)
+      on_row(sample_alignments_table, alignments->step, one.sequence, one.position, one.head, one.product, one.cosine);
   } else if (const auto* texts = std::get_if<Generations>(&record)) {
     for (const auto& one : texts->values) on_row(generations_table, texts->step, one.number, one.prompt, one.text);
   } else if (const auto* checkpoint = std::get_if<CheckpointRecord>(&record)) {

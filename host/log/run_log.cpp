@@ -114,6 +114,10 @@ void RunLog::samples(int64_t step, std::vector<SampleRecord> records) {
   writer_->push(SampleRecords{step, std::move(records)});
 }
 
+void RunLog::sample_alignments(int64_t step, std::vector<SampleAlignment> records) {
+  writer_->push(SampleAlignments{step, std::move(records)});
+}
+
 void RunLog::generations(int64_t step, std::vector<Generation> records) {
   for (Generation& one : records) one.text = repaired_utf8(one.text);
   writer_->push(Generations{step, std::move(records)});

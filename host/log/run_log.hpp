@@ -58,6 +58,12 @@ struct SampleRecord {
   std::optional<double> weight, loss, reference_loss;
 };
 
+/// How a head's gradient at the trunk's output aligns with head 1's; see db/011_sample_alignments.sql.
+struct SampleAlignment {
+  int64_t sequence = 0, position = 0, head = 1;
+  double product = 0, cosine = 0;
+};
+
 /// A text that the model wrote after a prompt; see db/006_generations.sql. Any bytes; invalid UTF-8 is replaced.
 struct Generation {
   int64_t number = 1;
@@ -88,6 +94,7 @@ class RunLog {
   void memory(const std::vector<MemoryRecord>& records);
   void rank_times(std::vector<RankTime> records);
   void samples(int64_t step, std::vector<SampleRecord> records);
+  void sample_alignments(int64_t step, std::vector<SampleAlignment> records);
   void generations(int64_t step, std::vector<Generation> records);
   void checkpoint(int64_t step, const std::filesystem::path& path, int64_t bytes, const std::string& state);
   void event(int64_t rank, const std::string& level, const std::string& kind, int64_t step, const std::string& message);

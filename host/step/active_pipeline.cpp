@@ -60,8 +60,7 @@ bool ActivePipeline::reads(Signal signal) const { return std::ranges::count(need
 
 std::vector<Signal> ActivePipeline::data_signals() const {
   std::vector<Signal> signals;
-  std::ranges::copy_if(needs.reads, std::back_inserter(signals),
-                       [](Signal signal) { return !is_policy_signal(signal) && !is_reference_signal(signal); });
+  std::ranges::copy_if(needs.reads, std::back_inserter(signals), is_data_signal);
   return signals;
 }
 

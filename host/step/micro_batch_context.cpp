@@ -51,6 +51,10 @@ MicroBatchContext::MicroBatchContext(const RunContext& run_context, const StepCo
     known_[name] = at::constant_pad_nd(of_tokens.narrow(1, 1, of_tokens.size(1) - 1), {0, 1});
 }
 
+void MicroBatchContext::set_alignment(Tensor cosines) {
+  known_[to_text(Signal::policy_alignment)] = std::move(cosines);
+}
+
 Tensor MicroBatchContext::for_head(const Tensor& signal, int64_t head) const {
   if (signal.dim() == 3) return signal.select(2, head - 1);
   const Tensor& next_token = signal;

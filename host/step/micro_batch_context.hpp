@@ -94,6 +94,8 @@ class MicroBatchContext {
   /// The weighting's result for all heads, at When::before and When::all.
   void set_weights(Weights weights) { weights_ = std::move(weights); }
   const Weights& weights() const { return weights_; }
+  /// Signal::policy_alignment of all heads, [B,S,H] by source.
+  void set_alignment(at::Tensor cosines);
   /// Head 1's normed hidden states [B,L,D], for an auxiliary loss of the heads after it.
   void set_head_1(at::Tensor hidden) { head_1_ = std::move(hidden); }
   const at::Tensor& head_1() const { return head_1_; }

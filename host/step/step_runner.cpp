@@ -223,6 +223,7 @@ void StepRunner::backward_embedding(const Batch& batch, Tensor d_trunk, const He
 
 void StepRunner::run_heads(MicroBatchContext& step, const HeadInputs& inputs, HeadInputs& d_inputs,
                            const ForwardContext& context, bool last) {
+  read_alignment(step, inputs, context);
   const Phase weights("weights");
   token_loss_->weigh_before_the_heads(step);
   const GatherScope output(model_.unit("output"), head_unit(1));
@@ -326,6 +327,67 @@ std::vector<Tensor> StepRunner::own_gradients(const Tensor& hidden, const Tensor
   return gradients;
 }
 
+/// Signal::policy_alignment, if the pipeline reads it. A gradient that is not finite aligns with none; the step's norm
+/// is then infinite, as if it were one of the parameters'.
+void StepRunner::read_alignment(MicroBatchContext& step, const HeadInputs& inputs, const ForwardContext& context) {
+  if (!pipeline_.reads(Signal::policy_alignment)) return;
+  const Phase phase("alignment");
+  const GatherScope output(model_.unit("output"), head_unit(1));
+  const HeadAlignment alignment = aligned(inputs, context, [&](int64_t head, const Tensor& hidden) {
+    return token_loss_->unweighted_gradient(step, head, hidden);
+  });
+  step.totals().add("norm/part", at::where(alignment.cosines.isfinite().all(), 0.0, double{INFINITY}));
+  const Tensor cosines = alignment.cosines.nan_to_num(/*nan=*/0).to(at::kFloat);
+  step.set_alignment(model_.split().whole(cosines));
+}
+
+/// The output layer must be gathered.
+HeadAlignment StepRunner::aligned(const HeadInputs& inputs, const ForwardContext& context,
+                                  const HiddenGradient& of_hidden) const {
+  const InputGradientsOnly only;
+  HeadAligner aligner;
+  if (is_chained_) {
+    for (const Tensor& gradient : chained_gradients(inputs, context, of_hidden)) aligner.add(gradient);
+    return aligner.result();
+  }
+  for (int64_t k = 1; k <= model_.num_heads(); ++k) {
+    const GatherScope block(*head_unit(k), head_unit(k + 1));
+    const Tensor input = as_leaf(inputs.trunk);
+    const auto hidden = [&] {
+      const at::AutoGradMode grad(true);
+      return model_.normed(run_head(k, input, {}, context));
+    }();
+    aligner.add(differentiate(hidden, input, of_hidden(k, hidden.detach())));
+  }
+  return aligner.result();
+}
+
+/// Of each head, from the first, in the order of run_chained.
+std::vector<Tensor> StepRunner::chained_gradients(const HeadInputs& inputs, const ForwardContext& context,
+                                                  const HiddenGradient& of_hidden) const {
+  std::vector<Tensor> read{inputs.trunk}, d_hidden, gradients;
+  for (int64_t k = 1; k < model_.num_heads(); ++k) {
+    const GatherScope block(*head_unit(k), head_unit(k + 1));
+    read.push_back(run_head(k, read.back(), embedded_for(k, inputs), context));
+    d_hidden.push_back(of_hidden(k, model_.normed(read.back())));
+  }
+  for (int64_t k = model_.num_heads(); k >= 1; --k) {
+    const GatherScope block(*head_unit(k), head_unit(k - 1));
+    const Tensor input = as_leaf(read.back());
+    read.pop_back();
+    Tensor output, hidden;
+    {
+      const at::AutoGradMode grad(true);
+      output = run_head(k, input, embedded_for(k, inputs), context);
+      hidden = model_.normed(output);
+    }
+    if (k == model_.num_heads()) d_hidden.push_back(of_hidden(k, hidden.detach()));
+    gradients = own_gradients(hidden, d_hidden.back(), output, gradients, input);
+    d_hidden.pop_back();
+  }
+  return gradients;
+}
+
 /// A head's output, of which its block reads `input`.
 Tensor StepRunner::run_head(int64_t head, const Tensor& input, const Tensor& embedded,
                             const ForwardContext& context) const {
@@ -383,31 +445,48 @@ std::vector<Scores> StepRunner::evaluate(MicroBatchContext& step) {
   return scores;
 }
 
-/// Calls on_head(head, its hidden states) for each head, in order, with the pipeline's weights of the moments before.
-template <class OnHead>
-void StepRunner::weigh_heads(MicroBatchContext& step, const ForwardContext& context, OnHead on_head) {
+/// Calls evaluate(inputs of the heads) with the pipeline's weights of the moments before the heads.
+template <class Evaluate>
+void StepRunner::after_weighing(MicroBatchContext& step, const ForwardContext& context, Evaluate evaluate) {
   without_gradient(step.micro_batch(), context, [&](const HeadInputs& inputs) {
     if (!model_.value_heads().empty()) value_loss_.evaluate(step, inputs.trunk, context);
+    read_alignment(step, inputs, context);
     const GatherScope output(model_.unit("output"));
     token_loss_->weigh_before_the_heads(step);
     token_loss_->weigh_all(step, heads_in_order(inputs, context));
-    const auto hidden_of = heads_in_order(inputs, context);
-    for (int64_t k = 1; k <= model_.num_heads(); ++k) on_head(k, hidden_of(k));
+    evaluate(inputs);
   });
 }
 
 std::vector<WeighedLosses> StepRunner::weigh(MicroBatchContext& step) {
   std::vector<WeighedLosses> heads;
   const MicroBatch& micro = step.micro_batch();
-  weigh_heads(step, model_.forward_context(false, config_.seed, 0, micro.batch.sequence, micro.documents),
-              [&](int64_t k, const Tensor& hidden) { heads.push_back(token_loss_->weighed(step, k, hidden)); });
+  const ForwardContext context = model_.forward_context(false, config_.seed, 0, micro.batch.sequence, micro.documents);
+  after_weighing(step, context, [&](const HeadInputs& inputs) {
+    const auto hidden_of = heads_in_order(inputs, context);
+    for (int64_t k = 1; k <= model_.num_heads(); ++k) heads.push_back(token_loss_->weighed(step, k, hidden_of(k)));
+  });
   return heads;
+}
+
+HeadAlignment StepRunner::align(MicroBatchContext& step) {
+  HeadAlignment alignment;
+  const MicroBatch& micro = step.micro_batch();
+  const ForwardContext context = model_.forward_context(false, config_.seed, 0, micro.batch.sequence, micro.documents);
+  after_weighing(step, context, [&](const HeadInputs& inputs) {
+    alignment = aligned(inputs, context,
+                        [&](int64_t head, const Tensor& hidden) { return token_loss_->gradient(step, head, hidden); });
+    alignment.products.div_(std::pow(token_loss_->gradient_scale(), 2));
+    for (Tensor* each : {&alignment.products, &alignment.cosines}) *each = model_.split().whole(*each);
+  });
+  return alignment;
 }
 
 Tensor StepRunner::weight_sums(MicroBatchContext& step) {
   std::vector<Tensor> sums;
   const MicroBatch& micro = step.micro_batch();
-  if (pipeline_.needs.when == When::before && pipeline_.needs.heads.empty()) {
+  const bool reads_heads = !pipeline_.needs.heads.empty() || pipeline_.reads(Signal::policy_alignment);
+  if (pipeline_.needs.when == When::before && !reads_heads) {
     if (!token_loss_) return {};
     const Tensor& tokens = micro.batch.tokens;
     const Tensor unread = at::empty({tokens.size(0), model_.split().local_positions(tokens.size(1)).count, 0},
@@ -415,8 +494,12 @@ Tensor StepRunner::weight_sums(MicroBatchContext& step) {
     token_loss_->weigh_before_the_heads(step);
     for (int64_t k = 1; k <= model_.num_heads(); ++k) sums.push_back(token_loss_->weight_sum(step, k, unread));
   } else {
-    weigh_heads(step, model_.forward_context(true, config_.seed, step.number(), micro.batch.sequence, micro.documents),
-                [&](int64_t k, const Tensor& hidden) { sums.push_back(token_loss_->weight_sum(step, k, hidden)); });
+    const ForwardContext context =
+        model_.forward_context(true, config_.seed, step.number(), micro.batch.sequence, micro.documents);
+    after_weighing(step, context, [&](const HeadInputs& inputs) {
+      const auto hidden_of = heads_in_order(inputs, context);
+      for (int64_t k = 1; k <= model_.num_heads(); ++k) sums.push_back(token_loss_->weight_sum(step, k, hidden_of(k)));
+    });
   }
   forget_weights();
   return sums.empty() ? Tensor() : at::stack(sums);

@@ -10,6 +10,8 @@
 //              reverse, run again, differentiate with the gradient from the next head's input, release; heads that
 //              share a block gather it once and reduce its gradient after the first of them
 //              in a step that compares heads, each one's own gradient is also kept until all exist
+//              a weighting that reads how heads align: before all of this, each head's own gradient at the trunk's
+//              output, of which two are live at a time (chained heads: all), and no gradient of a weight
 //              a head through which nothing trains: only its loss
 //   backward   each trunk block in reverse, down to the lowest that trains: wait for its weights, recompute if its
 //              graph was not kept, differentiate, start the reduce, release; last the embedding, which, if tied,
@@ -30,6 +32,7 @@
 #include "model/reductions.hpp"
 #include "shard/sharded_model.hpp"
 #include "step/border.hpp"
+#include "step/head_alignment.hpp"
 #include "step/head_inputs.hpp"
 #include "step/offloaded_stack.hpp"
 #include "step/token_loss.hpp"
@@ -67,6 +70,12 @@ class StepRunner {
   /// Each head's losses and the weights that training would use, without gradients; calls the pipeline as in a step.
   /// Requires token heads; empty in sections without them. Call forget_weights() afterwards. [all ranks, collective]
   std::vector<WeighedLosses> weigh(MicroBatchContext& step);
+
+  /// How the heads' gradients at the trunk's output align with head 1's, [B,S,H] by source, in a step that consists of
+  /// this micro-batch: of the losses that training would use, but without dropout. Calls the pipeline as in a step;
+  /// adds to no gradient. Requires token heads; undefined in sections without them. Call forget_weights() afterwards.
+  /// [all ranks, collective]
+  HeadAlignment align(MicroBatchContext& step);
 
   /// Sums [H], fp64, of each head's weights over this rank's targets, as run() will find them; calls the pipeline as in
   /// a step. Requires token heads; undefined in sections without them. [all ranks, collective]
@@ -116,11 +125,17 @@ class StepRunner {
                    const ForwardContext& context, bool last);
   template <class Evaluate>
   void without_gradient(const MicroBatch& micro, const ForwardContext& context, Evaluate evaluate);
-  template <class OnHead>
-  void weigh_heads(MicroBatchContext& step, const ForwardContext& context, OnHead on_head);
+  template <class Evaluate>
+  void after_weighing(MicroBatchContext& step, const ForwardContext& context, Evaluate evaluate);
   std::function<at::Tensor(int64_t head)> heads_in_order(const HeadInputs& inputs, const ForwardContext& context) const;
   at::Tensor run_head(int64_t head, const at::Tensor& input, const at::Tensor& embedded,
                       const ForwardContext& context) const;
+  void read_alignment(MicroBatchContext& step, const HeadInputs& inputs, const ForwardContext& context);
+  /// The gradient of a head's loss with respect to its hidden states [B,L,D].
+  using HiddenGradient = std::function<at::Tensor(int64_t head, const at::Tensor& hidden)>;
+  HeadAlignment aligned(const HeadInputs& inputs, const ForwardContext& context, const HiddenGradient& of_hidden) const;
+  std::vector<at::Tensor> chained_gradients(const HeadInputs& inputs, const ForwardContext& context,
+                                            const HiddenGradient& of_hidden) const;
   /// What the own losses of heads k to H send to a head's input, from what those of the later ones send to its output.
   /// Keeps the graph and adds nothing to gradients of weights.
   static std::vector<at::Tensor> own_gradients(const at::Tensor& hidden, const at::Tensor& d_hidden,

@@ -88,10 +88,24 @@ Tensor TokenLoss::gradient(MicroBatchContext& step, int64_t head, const Tensor& 
   add_to_totals(rows, gradient.losses, gradient.weighted);
   keep_losses(rows, gradient.losses);
   if (auxiliary) auxiliary->add_to_totals();
+  return hidden_gradient(gradient.d_hidden, rows, hidden);
+}
+
+Tensor TokenLoss::unweighted_gradient(MicroBatchContext& step, int64_t head, const Tensor& hidden) const {
+  const HeadRows rows = head_rows(step, head, hidden);
+  const int64_t count = step.step_counts().targets[size_t(head - 1)];
+  const double coefficient = factor_ / double(std::max<int64_t>(count, 1));
+  const auto coefficients = [&](const Scores& chunk, int64_t) { return at::full_like(chunk.losses, coefficient); };
+  const auto result =
+      loss_.one_pass(rows.hidden, rows.targets, coefficients, /*sparse=*/false, /*request=*/{}, rows.most);
+  return hidden_gradient(result.d_hidden, rows, hidden);
+}
+
+/// d_rows [N,D] at its places in the gradient of hidden [B,L,D].
+Tensor TokenLoss::hidden_gradient(Tensor d_rows, const HeadRows& rows, const Tensor& hidden) {
   const int64_t B = hidden.size(0), D = hidden.size(2), count = rows.sources.count;
   Tensor d_hidden = at::empty_like(hidden);
   d_hidden.narrow(1, count, hidden.size(1) - count).zero_();
-  Tensor d_rows = gradient.d_hidden;
   if (rows.index.defined()) d_rows = at::zeros({B * count, D}, d_rows.options()).index_copy_(0, rows.index, d_rows);
   d_hidden.narrow(1, 0, count).copy_(d_rows.view({B, count, D}));
   return d_hidden;

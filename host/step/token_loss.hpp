@@ -39,6 +39,7 @@ class TokenLoss {
 
   /// Factor on all later gradients; losses are unaffected.
   void scale_gradients(double factor) { factor_ = factor; }
+  double gradient_scale() const { return factor_; }
 
   /// When::before: calls the weighting once.
   void weigh_before_the_heads(MicroBatchContext& step);
@@ -46,6 +47,8 @@ class TokenLoss {
   void weigh_all(MicroBatchContext& step, const std::function<at::Tensor(int64_t head)>& hidden_of);
   /// hidden [B,L,D], normed, of this rank's L positions -> its gradient. The output layer must be gathered.
   at::Tensor gradient(MicroBatchContext& step, int64_t head, const at::Tensor& hidden);
+  /// That of the mean of its losses, each with weight 1; changes neither totals nor the pipeline's state.
+  at::Tensor unweighted_gradient(MicroBatchContext& step, int64_t head, const at::Tensor& hidden) const;
   /// As gradient(), for a head whose hidden states need none: the output layer's gradient, if it trains, and the
   /// totals. An auxiliary loss is left out unless the output layer trains.
   void add_loss(MicroBatchContext& step, int64_t head, const at::Tensor& hidden);
@@ -68,6 +71,7 @@ class TokenLoss {
 
   HeadRows head_rows(MicroBatchContext& step, int64_t head, const at::Tensor& hidden) const;
   void keep_losses(const HeadRows& rows, const at::Tensor& losses) const;
+  static at::Tensor hidden_gradient(at::Tensor d_rows, const HeadRows& rows, const at::Tensor& hidden);
   static void add_to_totals(const HeadRows& rows, const at::Tensor& losses, const at::Tensor& weighted);
   at::Tensor by_source(const at::Tensor& values, const HeadRows& rows) const;
   at::Tensor valid_of_all_heads(const MicroBatchContext& step) const;

@@ -125,7 +125,8 @@ FrozenCaches open_frozen(Session& session, const Experiment& experiment, const S
           table.name, std::move(wanted), [frozen] { return frozen->model(); }, std::move(stores), frozen->heads());
     };
     std::set<std::string> validated = table.wanted;
-    validated.erase("hidden");  // an auxiliary loss has no validation
+    // An auxiliary loss has no validation, but is part of the losses whose gradients samples compare.
+    if (experiment.log.head_gradients_every == 0) validated.erase("hidden");
     // What packing changes is not part of the data's identity. Records are packed for training only.
     const DataConfig& config = experiment.data;
     const std::string separate = config.packing && config.kind == DataKind::text ? " separate documents" : "";

@@ -252,10 +252,14 @@ bool Recorder::validated(int64_t step) const {
 void Recorder::samples(int64_t step, const std::vector<TokenSample>& samples, const Tokenizer* tokenizer) {
   if (!log_ || samples.empty()) return;
   std::vector<SampleRecord> records;
-  for (const TokenSample& one : samples)
+  std::vector<SampleAlignment> alignments;
+  for (const TokenSample& one : samples) {
     records.push_back({one.sequence, one.position, one.head, one.token, token_text(tokenizer, one.token), one.weight,
                        one.loss, one.reference_loss});
+    if (one.cosine) alignments.push_back({one.sequence, one.position, one.head, *one.product, *one.cosine});
+  }
   log_->samples(step, std::move(records));
+  if (!alignments.empty()) log_->sample_alignments(step, std::move(alignments));
 }
 
 void Recorder::generations(int64_t step, std::vector<Generation> texts) {

@@ -1,6 +1,7 @@
 #include "train/samples.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace wmtp {
 
@@ -24,19 +25,28 @@ std::vector<TokenSample> Samples::take(int64_t number) {
   const auto reference = signals.find("reference.loss");
   const Tensor reference_loss = reference == signals.end() ? Tensor() : reference->second.cpu();
 
-  std::map<std::string, Tensor> before;
-  for (const auto& [name, state] : run_context_.pipeline_state) before[name] = state.clone();
-  StepTotals dropped;
-  MicroBatchContext step(run_context_, {number, counts, dropped}, micro, signals);
-  const std::vector<WeighedLosses> heads = step_runner_.weigh(step);
-  step_runner_.forget_weights();
-  run_context_.pipeline_state = std::move(before);
-  return channels_.rank() == 0 ? rows(micro, heads, reference_loss) : std::vector<TokenSample>{};
+  const auto ask = [&](auto question) {
+    std::map<std::string, Tensor> before;
+    for (const auto& [name, state] : run_context_.pipeline_state) before[name] = state.clone();
+    StepTotals dropped;
+    MicroBatchContext step(run_context_, {number, counts, dropped, /*counts_selections=*/true}, micro, signals);
+    auto answer = question(step);
+    step_runner_.forget_weights();
+    run_context_.pipeline_state = std::move(before);
+    return answer;
+  };
+  const auto heads = ask([&](MicroBatchContext& step) { return step_runner_.weigh(step); });
+  HeadAlignment alignment;
+  if (request_.compares_heads) alignment = ask([&](MicroBatchContext& step) { return step_runner_.align(step); });
+  return channels_.rank() == 0 ? rows(micro, heads, reference_loss, alignment) : std::vector<TokenSample>{};
 }
 
 std::vector<TokenSample> Samples::rows(const MicroBatch& micro, const std::vector<WeighedLosses>& heads,
-                                       const Tensor& reference_loss) const {
+                                       const Tensor& reference_loss, const HeadAlignment& alignment) const {
   const Tensor tokens = micro.batch.tokens.cpu(), kinds = micro.batch.kind.cpu();
+  const bool is_compared = alignment.cosines.defined();
+  const Tensor products = is_compared ? alignment.products.cpu() : Tensor(),
+               cosines = is_compared ? alignment.cosines.cpu() : Tensor();
   std::vector<WeighedLosses> here;
   std::vector<Tensor> sources;
   for (const WeighedLosses& head : heads) {
@@ -50,7 +60,11 @@ std::vector<TokenSample> Samples::rows(const MicroBatch& micro, const std::vecto
       if (kinds[b][position].item<int>() == 0) continue;
       for (int64_t k = 1; k <= int64_t(here.size()); ++k) {
         const int64_t source = position - micro.offset(k);
-        TokenSample row{micro.sequences[size_t(b)], position, k, tokens[b][position].item<int64_t>(), {}, {}, {}};
+        TokenSample row;
+        row.sequence = micro.sequences[size_t(b)];
+        row.position = position;
+        row.head = k;
+        row.token = tokens[b][position].item<int64_t>();
         if (source >= 0 && sources[size_t(k - 1)][b][source].item<bool>()) {
           row.loss = here[size_t(k - 1)].losses[b][source].item<double>();
           row.weight = here[size_t(k - 1)].weights[b][source].item<double>();
@@ -58,6 +72,10 @@ std::vector<TokenSample> Samples::rows(const MicroBatch& micro, const std::vecto
             const bool has_own_heads = reference_loss.dim() == 3;
             row.reference_loss =
                 (has_own_heads ? reference_loss[b][source][k - 1] : reference_loss[b][position - 1]).item<double>();
+          }
+          if (is_compared && std::isfinite(cosines[b][source][k - 1].item<double>())) {
+            row.product = products[b][source][k - 1].item<double>();
+            row.cosine = cosines[b][source][k - 1].item<double>();
           }
         }
         rows.push_back(row);

@@ -1,9 +1,10 @@
 // Samples: loss, weight and, if the pipeline reads it, reference loss of every token of the first sequences of the
-// validation data; always the same sequences, so that they can be followed from step to step.
+// validation data, and, if the run compares heads, how the head's gradient at the trunk's output aligns with head 1's;
+// always the same sequences, so that they can be followed from step to step.
 //
-// The weights are those of a training micro-batch that consists of the first validation sequences (one micro-batch over
-// all ranks); thresholds over ranks are computed from these. Changes to the pipeline's state are undone and its metrics
-// dropped.
+// The weights, and the losses of these gradients, are those of a training micro-batch that consists of the first
+// validation sequences (one micro-batch over all ranks); thresholds over ranks are computed from these. Changes to the
+// pipeline's state are undone and its metrics dropped.
 #pragma once
 
 #include <map>
@@ -25,12 +26,16 @@ struct TokenSample {
   int64_t token = 0;
   std::optional<double> weight, loss;    ///< nullopt if the head has no such target
   std::optional<double> reference_loss;  ///< nullopt also if the pipeline reads no reference
+  /// With head 1, at the position from which the head predicts the token (step/head_alignment.hpp); nullopt also if
+  /// heads are not compared, or a gradient is not finite.
+  std::optional<double> product, cosine;
 };
 
 struct SampleRequest {
   const BatchSource* source = nullptr;  ///< validation data
   int64_t sequences = 0;                ///< number to sample, at most one rank's micro-batch
   int64_t available = 0;                ///< validation sequences
+  bool compares_heads = false;
 };
 
 class Samples {
@@ -50,7 +55,7 @@ class Samples {
  private:
   FrozenCache::Signals frozen_signals(const MicroBatch& micro, const std::vector<double>& missing) const;
   std::vector<TokenSample> rows(const MicroBatch& micro, const std::vector<WeighedLosses>& heads,
-                                const at::Tensor& reference_loss) const;
+                                const at::Tensor& reference_loss, const HeadAlignment& alignment) const;
 
   SampleRequest request_;
   std::vector<std::unique_ptr<FrozenCache>> frozen_;

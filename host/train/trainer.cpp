@@ -58,14 +58,14 @@ std::map<std::string, double> parsed_metrics(const std::string& text) {
   return metrics;
 }
 
-/// A gradient that nothing below needs is not computed.
-void refuse_to_compare_frozen_heads(const Experiment& e, const ShardedModel& model) {
+/// A gradient that nothing below needs is not computed. `what` compares heads.
+void refuse_to_compare_frozen_heads(const std::string& what, const Experiment& e, const ShardedModel& model) {
   const BackwardExtent extent = model.backward_extent();
   const int64_t last = has_chained_heads(e.model) ? 1 : extent.num_heads();
   if (extent.first_head() <= last) return;
-  throw Error(ExitStatus::usage, e.file.string() +
-                                     ": [log] heads_every_steps: no head sends a gradient to the trunk's output, "
-                                     "because nothing trains there or below; remove it, or train " +
+  throw Error(ExitStatus::usage, e.file.string() + ": " + what +
+                                     ": no head sends a gradient to the trunk's output, because nothing trains there "
+                                     "or below; remove it, or train " +
                                      (last == 1 ? "head 1 or the trunk" : "a head or the trunk"));
 }
 
@@ -110,13 +110,17 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
   if (pipeline.reads(Signal::policy_previous_loss) && model.section().is_last())
     state_.previous_losses.emplace(training_.windows(), experiment.train.sequence_length, model.num_heads(),
                                    model.compute().device());
-  if (experiment.log.head_gradients_every > 0) refuse_to_compare_frozen_heads(experiment, model);
+  if (experiment.log.head_gradients_every > 0)
+    refuse_to_compare_frozen_heads("[log] heads_every_steps", experiment, model);
+  if (pipeline.reads(Signal::policy_alignment))
+    refuse_to_compare_frozen_heads("[pipeline] reads " + to_text(Signal::policy_alignment), experiment, model);
   if (data.validation)
     validation_.emplace(ValidationRequest{data.validation, data.validation_sequences, experiment.train.batch_size,
                                           experiment.train.sequence_length, experiment.data.kind == DataKind::records},
                         step_runner_, run_context_, pipeline, channels);
   if (data.validation && pipeline.weighting && experiment.log.samples > 0)
-    samples_.emplace(SampleRequest{data.validation, experiment.log.samples, data.validation_sequences},
+    samples_.emplace(SampleRequest{data.validation, experiment.log.samples, data.validation_sequences,
+                                   experiment.log.head_gradients_every > 0},
                      std::move(frozen.validation), step_runner_, run_context_, channels);
 }
 
@@ -386,6 +390,7 @@ void Trainer::report_metrics(const StepTotals& totals, const StepCounts& counts,
 std::vector<TokenSample> Trainer::sample() {
   if (!samples_) return {};
   const Phase phase("validation");
+  step_runner_.scale_gradients(loss_scale());
   return samples_->take(state_.step);
 }
 

@@ -72,9 +72,11 @@ constexpr const char* run_text_losses_sql = R"sql(
   ORDER BY id, head LIMIT 1000)sql";
 
 constexpr const char* token_rows = R"sql(
-  SELECT position, head, token_id, text, weight, loss, reference_loss
+  SELECT s.position, s.head, token_id, text, weight, loss, reference_loss, product, cosine
   FROM v_lineage AS l JOIN samples AS s ON s.run_id = l.segment AND s.step < l.before_step
-  WHERE l.run_id = ?1 AND s.step = ?2 AND s.sequence = ?3 ORDER BY head, position)sql";
+  LEFT JOIN sample_alignments AS a ON a.run_id = s.run_id AND a.step = s.step AND a.sequence = s.sequence
+    AND a.position = s.position AND a.head = s.head
+  WHERE l.run_id = ?1 AND s.step = ?2 AND s.sequence = ?3 ORDER BY s.head, s.position)sql";
 
 constexpr size_t max_new_points = 5'000;  ///< per curve and refresh; above this the page reloads all curves
 constexpr size_t max_new_runs = 1'000;    ///< of a refresh; above this the page reloads all runs

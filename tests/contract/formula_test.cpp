@@ -34,6 +34,7 @@ FakeStep five_tokens() {
   step.signals["policy.margin"] = row({2, -3, -1, -2, 0});
   step.signals["policy.top_mass"] = row({0.5F, 0.75F, 1, 0.25F, 0});
   step.signals["policy.agreement"] = row({1, 0, 1, 0, 0});
+  step.signals["policy.alignment"] = row({1, -0.5F, 0.25F, -1, 0});
   step.signals["data.weight"] = row({1, 0, 0.5F, 2, 0});
   step.signals["data.bytes"] = row({1, 4, 2, 0, 0});
   step.signals["data.correct"] = row({1, 1, 0, 0, 0});
@@ -123,6 +124,7 @@ TEST(Formula, ReadsAllThatItNames) {
   expect_weights("1 - top_mass(5)", {0.5, 0.25, 0, 0.75});
   expect_weights("top_mass(2 + 1) * ce / top_mass(3)", {1, 2, 3, 4});
   expect_weights("1 + agreement * ce", {2, 1, 4, 1});
+  expect_weights("1 + min(0, alignment)", {1, 0.5, 1, 0});
   expect_weights("data_weight", {1, 0, 0.5, 2});
   expect_weights("bytes * ce", {1, 8, 6, 0});
   expect_weights("correct * (1 - pass_rate)", {0.75, 0.5, 0, 0});
@@ -163,8 +165,9 @@ TEST(Formula, IsAskedAsEarlyAsItsNamesAllow) {
   for (const char* text : {"ce > quantile(ce, 0.4)", "ce * uniform", "ce * position", "ce * value",
                            "previous_ce / (1 + position)", "previous_ce > quantile(previous_ce, 0.5)"})
     EXPECT_EQ(when(text), When::head) << text;
-  for (const char* text : {"1", "data_weight", "bytes * ref", "correct * pass_rate", "ref", "reference_entropy",
-                           "amateur_loss - ref", "exp(value)", "uniform < 0.6", "1 / head", "ref < quantile(ref, 0.6)"})
+  for (const char* text :
+       {"1", "data_weight", "max(0, alignment)", "bytes * ref", "correct * pass_rate", "ref", "reference_entropy",
+        "amateur_loss - ref", "exp(value)", "uniform < 0.6", "1 / head", "ref < quantile(ref, 0.6)"})
     EXPECT_EQ(when(text), When::before) << text;
 }
 
@@ -183,6 +186,7 @@ TEST(Formula, NeedsWhatItReadsAndNoMore) {
   EXPECT_EQ(reads("previous_ce"), "policy.previous_loss ");
   EXPECT_EQ(reads("previous_ce - ce"), "policy.loss policy.previous_loss ");
   EXPECT_EQ(reads("previous_loss"), "references.previous.loss ");
+  EXPECT_EQ(reads("1 + min(0, alignment)"), "policy.alignment ");
   EXPECT_EQ(reads("top_mass(3) > 0.5"), "policy.top_mass ");
   EXPECT_EQ(formula("top_mass(3) > 0.5")->needs().top_k, 3);
   EXPECT_EQ(formula("ce")->needs().top_k, 0);

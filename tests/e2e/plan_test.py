@@ -18,6 +18,7 @@ WITHIN = 0.10  # the promise
 SIZES = dict(model__dim=128, model__ffn_dim=352, model__layers=6, model__vocab_size=2048, train__steps=3,
              train__batch_size=4, train__sequence_length=128, data={"kind": "random"})
 LORA = {"plugin": "lora", "rank": 8}
+ALIGNED = {"plugin": "formula", "weight": "1 + min(0, alignment)"}
 CASES = {
     "full_shard": {},
     "one process": dict(parallel__processes=1),
@@ -99,15 +100,22 @@ CASES = {
                                                       parallel__precision="bf16", adapter=LORA),
     "compared chained heads": dict(log={"heads_every_steps": 1}, model__future_heads="chained"),
     "compared heads of divided positions": dict(log={"heads_every_steps": 1}, parallel__sequence=2),
+    "aligned heads": dict(pipeline=ALIGNED),
+    "aligned heads in bf16, accumulated, by weights": dict(pipeline=ALIGNED, train__gradient_accumulation=2,
+                                                           parallel__precision="bf16", train__normalize="weights"),
+    "aligned chained heads": dict(pipeline=ALIGNED, model__future_heads="chained"),
+    "aligned heads of divided positions": dict(pipeline=ALIGNED, parallel__sequence=2),
+    "aligned heads of divided features": dict(pipeline=ALIGNED, parallel__tensor=2),
 }
-OF_A_STEP = {"frozen_models", "forward", "weights", "value_heads", "backward", "optimizer", "head_products",
-             *(f"head_{k}" for k in range(1, 9))}
+OF_A_STEP = {"frozen_models", "forward", "alignment", "weights", "value_heads", "backward", "optimizer",
+             "head_products", *(f"head_{k}" for k in range(1, 9))}
 A_FEW_NUMBERS = 1024  # bytes: numbers of the step, and what other threads hold at that moment
 SHORT = ("full_shard", "tied embeddings, biases", "no_shard in bf16", "lora", "checkpointing in bf16",
          "lora beside trained heads and norms", "saves beside the training", "muon with a moving average",
          "only the last blocks", "chained heads", "shared heads", "state in a file", "state and masters in a file",
          "hybrid_shard, gradients that travel in bf16", "divided positions",
-         "divided features", "weights of divided features", "compared heads", "compared chained heads")
+         "divided features", "weights of divided features", "compared heads", "compared chained heads", "aligned heads",
+         "aligned chained heads", "aligned heads of divided features")
 
 
 def test_heads_that_are_not_compared_take_nothing(place):

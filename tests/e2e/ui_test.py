@@ -826,6 +826,29 @@ def test_two_runs_tokens_are_shown_with_their_difference(log, tmp_path, browse):
 
 
 @with_browser
+def test_tokens_are_coloured_by_how_a_heads_gradient_aligns_with_head_1s(log, tmp_path, browse):
+    log.alignments(2)
+    with Served(tmp_path) as served, browse(served.address + "#runs=1,2,3&tab=tokens") as browser:
+        browser.wait_for("document.querySelectorAll('#token-text span').length > 0")
+        choose(browser, "token-run", "2")
+        browser.wait_for("document.querySelectorAll('#token-text span').length === 80")
+        choose(browser, "token-head", "2")
+        for quantity, wanted in (("cosine", [0.5, -0.25]), ("product", [2e-6, -1e-6])):
+            choose(browser, "token-quantity", quantity)
+            spans = "[...document.querySelectorAll('#token-text span')].slice(0, 2).map((s) => %s)"
+            browser.wait_for(f"({spans % 'Number(s.dataset.value)'})[1] === {wanted[1]!r}")
+            assert browser.ask(spans % "Number(s.dataset.value)") == wanted
+            red = browser.ask(spans % "s.style.backgroundColor.match(/[0-9.]+/g).slice(0, 3).map(Number)")
+            assert red[0][2] > red[0][0] and red[1][0] > red[1][2], "blue with head 1, red against it"
+        browser.ask("document.querySelectorAll('#token-text span')[1]"
+                    ".dispatchEvent(new Event('click', {bubbles: true}))")
+        assert "cosine -0.2500" in browser.ask("byId('token-detail').textContent")
+        choose(browser, "token-run", "3")
+        browser.wait_for("byId('token-counts').textContent.includes('heads_every_steps')")
+        sound(browser, served.address)
+
+
+@with_browser
 def test_a_chart_is_downloaded_the_link_copied_and_the_theme_switched(log, tmp_path, browse):
     with Served(tmp_path) as served, browse(served.address + "#runs=1,2&metric=train/loss") as browser:
         browser.wait_for("Curves.charts.get('train/loss')?.graph")

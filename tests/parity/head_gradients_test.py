@@ -8,7 +8,9 @@ import signal
 from dataclasses import replace
 
 import experiment
+import numpy as np
 import pytest
+import records
 import torch
 from checkpoint import model_tensors
 from compare import assert_tensors_equal
@@ -56,10 +58,7 @@ class ComparedHeads(Reference):
         self.model.trunk = kept
 
     def _loss(self, step, batches):
-        self.trunks.clear()
-        loss = super()._loss(step, batches)
-        gradients = {k: [g.double() for g in torch.autograd.grad(of_head, self.trunks, retain_graph=True)]
-                     for k, of_head in self.head_losses.items()}
+        loss, gradients = self.differentiated(step, batches)
         products = {(j, k): sum((a * b).sum().item() for a, b in zip(gradients[j], gradients[k]))
                     for j, k in itertools.combinations_with_replacement(gradients, 2)}
         for (j, k), product in products.items():
@@ -69,6 +68,13 @@ class ComparedHeads(Reference):
             elif norms > 0:
                 self.metrics.setdefault(f"heads/cosine_{j}_{k}", {})[step] = product / norms
         return loss
+
+    def differentiated(self, step, batches):
+        """The loss, and {head: [its gradient at the trunk's output, fp64, of each micro-batch]}."""
+        self.trunks.clear()
+        loss = super()._loss(step, batches)
+        return loss, {k: [g.double() for g in torch.autograd.grad(of_head, self.trunks, retain_graph=True)]
+                      for k, of_head in self.head_losses.items()}
 
 
 def wanted_metrics(place, shape, recipe):
@@ -104,6 +110,83 @@ def test_products_of_the_heads_gradients_equal_pytorch(place, case):
                 assert found[name][step] == pytest.approx(value, rel=CLOSE), (name, step)
             else:
                 assert found[name][step] == pytest.approx(value, abs=CLOSE), (name, step)
+
+
+SAMPLED = {
+    "one rank": (POLICY, Recipe(steps=2, head_weights=WEIGHTED), 1, {}),
+    "two ranks": (POLICY, Recipe(steps=2), 2, {}),
+    "recomputed": (POLICY, Recipe(steps=2), 1, {"parallel__activation_checkpointing": "full"}),
+    "leaps": (replace(POLICY, future_offsets=[1, 3, 5, 7]), Recipe(steps=2), 1, {}),
+    "divided positions": (POLICY, Recipe(steps=2), 2, {"parallel__sequence": 2}),
+    "divided features": (POLICY, Recipe(steps=2), 2, {"parallel__tensor": 2}),
+    "sections": (POLICY, Recipe(steps=2), 2, {"parallel__pipeline": 2}),
+    "chained": (CHAINED, Recipe(steps=2, head_weights=WEIGHTED), 1, {}),
+    "chained, divided positions": (CHAINED, Recipe(steps=2), 2, {"parallel__sequence": 2}),
+    "shared": (replace(POLICY, future_heads="shared"), Recipe(steps=2), 1, {}),
+    "weighted": (POLICY, Recipe(steps=2, pipeline="formula", options={"weight": "(1 - exp(-ce))^2"},
+                                normalize="weights"), 1, {}),
+    "with a state": (POLICY, Recipe(steps=2, pipeline="frequency"), 1, {}),
+    "label smoothing": (POLICY, Recipe(steps=2, auxiliary={"plugin": "label_smoothing"}), 1, {}),
+    "divergence": (POLICY, Recipe(steps=2, auxiliary={"plugin": "reference_divergence"}), 1, {}),
+}
+
+
+def sampled(place, step, columns):
+    """[sequences, positions, heads, columns] of the rows that a step's validation logged, NaN without one."""
+    names = ", ".join(f"coalesce(1.0 * {name}, 'NaN') AS {name}" for name in columns)
+    rows = place.log.query(f"SELECT {names} FROM samples LEFT JOIN sample_alignments "
+                           "USING (run_id, step, sequence, position, head) WHERE step = ? "
+                           "AND run_id = ? ORDER BY sequence, position, head", step, place.log.newest()["id"])
+    found = np.array([[float(row[name]) for name in columns] for row in rows])
+    return found.reshape(-1, experiment.SEQUENCE, POLICY.future_tokens, len(columns))
+
+
+@pytest.mark.parametrize("case", SAMPLED)
+def test_samples_have_the_inner_products_of_each_position(place, case):
+    shape, recipe, ranks, keys = SAMPLED[case]
+    reference, _ = write_start(place.folder, shape, recipe, seed=11)
+    place.tokens(windows=40)
+    changes = changes_for(shape, recipe, ranks) | keys
+    if set(keys) & {"parallel__sequence", "parallel__tensor", "parallel__pipeline"}:
+        changes["train__batch_size"] = recipe.sequences
+    of_rank = changes["train__batch_size"]
+    place.run(**changes, validation={"share": 0.2, "batches": recipe.sequences // of_rank}, log__samples=of_rank,
+              log__heads_every_steps=1)
+    for step in (0, recipe.steps):
+        if step and recipe.pipeline == "frequency":
+            continue  # its counts are those of the steps before
+        if step:
+            reference.model.load_state_dict(model_tensors(place.log.folder()))
+        tokens = sampled(place, step, ["token_id"])[:, :, 0, 0].astype(np.int64)
+        found = sampled(place, step, ["loss", "product", "cosine"])
+        compared = ComparedHeads(recipe, reference.model, reference.frozen)
+        # Of another rank's sequences only the number matters.
+        all_rows = np.concatenate([tokens] * (recipe.sequences // len(tokens)))
+        [batch] = records.window_batches(all_rows.flatten(), recipe.sequence_length, recipe.sequences)
+        _, gradients = compared.differentiated(max(step, 1), [batch])
+        first = gradients[1][0][:len(tokens)]
+        for k, [gradient] in gradients.items():
+            other, offset = gradient[:len(tokens)], shape.offset(k)
+            products = (first * other).sum(-1)
+            cosines = products / (first.norm(dim=-1) * other.norm(dim=-1))
+            of_head = found[:, :, k - 1]
+            assert np.isnan(of_head[:, :offset]).all() and not np.isnan(of_head[:, offset:]).any()
+            np.testing.assert_allclose(of_head[:, offset:, 1], products[:, :-offset], rtol=1e-4,
+                                       atol=1e-5 * products.abs().max())
+            np.testing.assert_allclose(of_head[:, offset:, 2], cosines[:, :-offset] if k > 1 else 1, atol=CLOSE)
+
+
+def test_samples_of_a_run_that_compares_no_heads_have_no_products(place):
+    changes = {"train__steps": 2, "parallel__processes": 1, "validation": {"share": 0.2, "batches": 1}}
+    place.run(**changes)
+    assert np.isnan(sampled(place, 2, ["cosine"])).all()
+    weights = sampled(place, 2, ["weight", "loss"])
+    place.run(**changes, log__heads_every_steps=2)
+    np.testing.assert_array_equal(sampled(place, 2, ["weight", "loss"]), weights)
+    for step in (0, 2):
+        found = sampled(place, step, ["cosine"])[..., 0]
+        assert np.nanmax(np.abs(found)) <= 1 and np.nanmin(found[:, :, 1:]) < 0
+        assert (found[:, 1:, 0] == 1).all()
 
 
 @pytest.mark.parametrize("heads", ["parallel", "chained"])

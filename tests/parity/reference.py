@@ -153,6 +153,7 @@ class Reference:
     def __init__(self, recipe, model, frozen=None, judge=None, named=None):
         self.recipe, self.model, self.frozen, self.judge, self.named = recipe, model, frozen, judge, named or {}
         model.detach_heads = recipe.detach_heads
+        self.reads_alignment = "alignment" in str(recipe.options)
         self.trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self.optimizers = optimizers_of(recipe, {name: self._group(name) for name in self.trained})
         self.verifiable = values.Verifiable(**recipe.options) if recipe.pipeline == "verifiable" else None
@@ -262,7 +263,7 @@ class Reference:
 
     def _token_sums(self, step, batch, known):
         """(k, sum of the weighted losses, of their sizes, of the weights, of the auxiliary loss) of each head."""
-        logits = self.model(batch.tokens)
+        logits, alignments = self._aligned(batch) if self.reads_alignment else (self.model(batch.tokens), {})
         with torch.no_grad():
             frozen = self.frozen(batch.tokens) if self.frozen else None
             named = {name: other(batch.tokens) for name, other in self.named.items()}
@@ -271,14 +272,38 @@ class Reference:
             valid, losses = self._targets(batch, k), token_losses(head, batch.tokens, offset)
             with torch.no_grad():
                 if known is None:
-                    weights = weightings.of(self._view(step, batch, k, valid, losses, logits, frozen, named),
-                                            self.recipe.pipeline, **self.recipe.options)
+                    view = self._view(step, batch, k, valid, losses, logits, frozen, named)
+                    view.alignment = alignments.get(k)
+                    weights = weightings.of(view, self.recipe.pipeline, **self.recipe.options)
                 else:
                     weights = known[:, offset:]
             weights = weights * valid
             weighted = (weights * losses).double()
             yield (k, weighted.sum(), weighted.detach().abs().sum(), weights.double().sum(),
                    self._auxiliary_sum(step, batch, k, valid, logits, frozen))
+
+    def _aligned(self, batch):
+        """The logits, and by head [B, S - offset(k)] the cosine of the unweighted loss's gradient at the trunk's output
+        with that of head 1, 0 where one of them is 0."""
+        trunk, seen = self.model.trunk, []
+
+        def kept(tokens):
+            seen.append(trunk(tokens))
+            return seen[-1]
+        self.model.trunk = kept
+        logits = self.model(batch.tokens)
+        self.model.trunk = trunk
+        gradients = []
+        for k, head in enumerate(logits, 1):
+            losses = token_losses(head, batch.tokens, self.model.shape.offset(k))
+            loss = (losses * self._targets(batch, k)).sum()
+            gradients.append(torch.autograd.grad(loss, seen[0][0], retain_graph=True)[0].double())
+        first, cosines = gradients[0], {1: torch.ones_like(gradients[0][..., 0])}
+        for k, other in enumerate(gradients[1:], 2):
+            norms = first.norm(dim=-1) * other.norm(dim=-1)
+            cosines[k] = torch.where(norms == 0, 0, (first * other).sum(-1) / norms)
+        length = batch.tokens.shape[1]
+        return logits, {k: of_head[:, :length - self.model.shape.offset(k)].float() for k, of_head in cosines.items()}
 
     def _auxiliary_sum(self, step, batch, k, valid, logits, frozen):
         if not self.recipe.auxiliary:

@@ -7,7 +7,7 @@ from equal_runs import PLAIN_LAYOUTS, expect_case_equal, expect_layouts_equal
 from experiment import ONE_RANK, VOCAB
 from paths import cases
 from reference import Recipe
-from start import POLICY, READER, changes_for, train_reference
+from start import POLICY, READER, changes_for, train_reference, write_start
 
 ALL_SIGNALS = "data_weight * (1 + (rank < 9)) / (1 + exp(-margin)) * (2 - top_mass(4)) * (1 + agreement)"
 
@@ -16,6 +16,9 @@ ALL_SIGNALS = "data_weight * (1 + (rank < 9)) / (1 + exp(-margin)) * (2 - top_ma
 ADVANTAGE = "signed((correct - pass_rate) / ((pass_rate * (1 - pass_rate))^0.5 + 1e-4))"
 CLIPPED = ("signed((correct - pass_rate) * exp(ref - ce) * (1 - (correct > pass_rate) * (ref - ce > log(1.2))"
            " - (correct < pass_rate) * (ref - ce < log(0.8))))")
+
+
+CHAINED = replace(POLICY, future_heads="chained")
 
 
 def of(weight, data="weighted", shape=READER, normalize="tokens", sequences=4):
@@ -36,6 +39,11 @@ CASES = {
     "agreement-of-heads": of("(1 + agreement * 3) * (1 - exp(-ce))", normalize="weights"),
     "agreement-packed": of("(1 + agreement * 3) * (1 - exp(-ce))", "weighted-packed"),
     "agreement-of-places": of("agreement * position", "windows", POLICY),
+    "alignment": of("1 + min(0, alignment)", "windows", POLICY),
+    "alignment-packed": of("signed(alignment)", "weighted-packed"),
+    "alignment-of-losses": of("max(0, alignment) * (1 - exp(-ce))", normalize="weights"),
+    "alignment-of-places": of("(1 + alignment) * position", "windows", CHAINED),
+    "alignment-shared": of("1 + min(0, alignment)", "windows", replace(POLICY, future_heads="shared")),
     "top-mass-selected": of("(1 - top_mass(5) > 0.4) * ce", "windows", POLICY),
     "advantages": of(ADVANTAGE, sequences=8),  # of fewer, all may have the same answers
     "advantages-packed": of(ADVANTAGE, "weighted-packed", sequences=8),
@@ -44,8 +52,8 @@ CASES = {
     "answers": of("correct * (1 - pass_rate) + bytes / 2"),
     "answers-packed": of("correct * (1 - pass_rate) + bytes / 2", "weighted-packed"),
 }
-SHORT = ["weights", "weights-packed", "ranks", "top-mass", "agreement", "agreement-packed", "advantages-clipped",
-         "answers-packed"]
+SHORT = ["weights", "weights-packed", "ranks", "top-mass", "agreement", "agreement-packed", "alignment",
+         "alignment-of-losses", "alignment-of-places", "advantages-clipped", "answers-packed"]
 
 
 @pytest.mark.soak
@@ -58,6 +66,31 @@ def test_losses_and_parameters_equal_pytorch(place, case, ranks, accumulation):
 def test_every_layout_equals_pytorch(place):
     shape, recipe = CASES["weights-of-ranks"]
     expect_layouts_equal(place, replace(shape, kv_heads=4), recipe, PLAIN_LAYOUTS)
+
+
+@pytest.mark.parametrize("heads", [None, "chained"])
+def test_alignment_in_every_layout_equals_pytorch(place, heads):
+    shape, recipe = CASES["alignment"]
+    expect_layouts_equal(place, replace(shape, future_heads=heads), recipe, PLAIN_LAYOUTS)
+
+
+def test_alignment_with_heads_that_leave_the_trunk_alone_is_refused(place):
+    changes = {"pipeline__plugin": "formula", "pipeline__weight": "1 + min(0, alignment)"}
+    place.refuse(2, "reads policy.alignment, .* with detach_heads only head 1 sends one", **changes,
+                 train__detach_heads=True)
+    place.refuse(2, "reads policy.alignment: no head sends a gradient to the trunk's output", **changes,
+                 adapter={"plugin": "full", "train": ["output.weight"]})
+
+
+def test_an_alignment_that_overflows_fp16_counts_as_an_overflow(place):
+    """All weights are 0, so no parameter's gradient overflows."""
+    recipe = Recipe(steps=4, pipeline="formula", sharp=1e3)
+    write_start(place.folder, POLICY, recipe, seed=11)
+    for weight, falls in (("head > 9", False), ("alignment > 9", True)):
+        changes = changes_for(POLICY, replace(recipe, options={"weight": weight}), ranks=1)
+        place.run(**changes | {"parallel__precision": "fp16"})
+        scales = place.log.metric("train/loss_scale")
+        assert (scales[4] < scales[1]) == falls, scales
 
 
 def test_a_run_that_reads_no_weights_prepares_the_same_files(place):

@@ -125,6 +125,7 @@ OF_RECORDS = {
     "td": Recipe(pipeline="verifiable", data="records", options={"mode": "td", "whiten": False}),
     "joint": Recipe(pipeline="verifiable", data="records", options={"joint": True, "whiten": False}),
     "prompts": Recipe(pipeline="prompt_weight", data="records", options={"weight": 0.3}),
+    "alignment": Recipe(pipeline="formula", data="records", options={"weight": "1 + min(0, alignment)"}),
     "shuffled": Recipe(pipeline="shuffled", data="records", options={"inner": {"plugin": "focal"}}),
     "lora": Recipe(pipeline="mile", data="records", adapter="lora", lora={}, lr=1e-2),
 }

@@ -29,6 +29,7 @@ class Head:
     margins: list         # distance of the token nearest to each threshold: if too small, rounding decides
     named: dict           # name -> (losses, entropies) of [references.NAME]
     previous: torch.Tensor  # losses of the step that last read the tokens, ce if none has
+    alignment: torch.Tensor = None  # cosine with head 1's gradient at the trunk's output, if the formula reads it
 
     def quantile(self, score, q):
         return torch.quantile(score[self.valid], q)
@@ -161,6 +162,10 @@ FORMULAS = {
     "(rank < 9) / (1 + exp(-margin))": lambda head: (head.above(head.logit() - head.other(9), torch.tensor(0.0))
                                                      * torch.sigmoid(head.logit() - head.other(1))),
     "1 + agreement": lambda head: 1 + head.agreement(),
+    "1 + min(0, alignment)": lambda head: 1 + head.alignment.clamp(max=0),
+    "max(0, alignment) * (1 - exp(-ce))": lambda head: head.alignment.clamp(min=0) * (1 - torch.exp(-head.ce)),
+    "(1 + alignment) * position": lambda head: (1 + head.alignment) * torch.arange(head.ce.shape[1]),
+    "signed(alignment)": lambda head: head.alignment,
     "(1 + agreement * 3) * (1 - exp(-ce))": lambda head: (1 + head.agreement() * 3) * (1 - torch.exp(-head.ce)),
     "agreement * position": lambda head: head.agreement() * torch.arange(head.ce.shape[1]),
     "1 - top_mass(5)": lambda head: 1 - head.top_mass(5),

@@ -119,6 +119,12 @@ class MadeLog:
         with self.connection:
             self.connection.executemany("INSERT INTO samples VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
+    def alignments(self, run):
+        """Head 1 with itself; head 2 against it at every other position."""
+        self.execute("INSERT INTO sample_alignments SELECT run_id, step, sequence, position, head, "
+                     "iif(head = 1, 4e-6, iif(position % 2, -1e-6, 2e-6)), "
+                     "iif(head = 1, 1.0, iif(position % 2, -0.25, 0.5)) FROM samples WHERE run_id = ?", run)
+
     def generations(self, run, prompts, steps=(0, 100), text="text"):
         with self.connection:
             self.connection.executemany("INSERT INTO generations VALUES (?, ?, ?, ?, ?)", [

@@ -84,6 +84,11 @@ class HeadRules : RuleChecker {
       refuse_key(key, "detach_heads has no effect: " + title() + " trains no head that predicts tokens", "remove it");
     else if (bound_.all_valid({"model.future_tokens"}) && e_.model.future_tokens == 1)
       refuse_key(key, "detach_heads has no effect: found 1 future_tokens, wanted 2 or more", "remove it");
+    else if (needs && std::ranges::count(needs->reads, "policy.alignment") > 0)
+      refuse_key(key,
+                 title() + " reads policy.alignment, how the gradients that heads send to the trunk align with head " +
+                     "1's; with detach_heads only head 1 sends one",
+                 "remove it, or choose weights without alignment");
   }
 
   void auxiliary_loss(const PluginNeeds* needs) {

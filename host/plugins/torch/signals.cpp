@@ -5,10 +5,10 @@
 namespace wmtp {
 
 std::string to_text(Signal signal) {
-  constexpr std::array names{"policy.loss",       "policy.entropy",   "policy.rank",          "policy.margin",
-                             "policy.top_mass",   "policy.agreement", "policy.previous_loss", "reference.loss",
-                             "reference.entropy", "data.weight",      "data.bytes",           "data.correct",
-                             "data.pass_rate"};
+  constexpr std::array names{"policy.loss",     "policy.entropy",    "policy.rank",          "policy.margin",
+                             "policy.top_mass", "policy.agreement",  "policy.previous_loss", "policy.alignment",
+                             "reference.loss",  "reference.entropy", "data.weight",          "data.bytes",
+                             "data.correct",    "data.pass_rate"};
   static_assert(names.size() == size_t(Signal::data_pass_rate) + 1);
   return names.at(size_t(signal));
 }
@@ -22,6 +22,8 @@ std::string to_text(const ValueSignal& value) {
 }
 
 bool is_policy_signal(Signal signal) { return signal <= Signal::policy_previous_loss; }
+
+bool is_data_signal(Signal signal) { return signal >= Signal::data_weight; }
 
 bool is_reference_signal(Signal signal) {
   return signal == Signal::reference_loss || signal == Signal::reference_entropy;

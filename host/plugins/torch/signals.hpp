@@ -10,9 +10,10 @@ namespace wmtp {
 std::string to_text(Signal signal);
 std::string to_text(const ReferenceSignal& signal);
 std::string to_text(const ValueSignal& value);
-/// Whether the policy computes this signal, so that it exists only after its heads.
+/// Whether it is of the policy's predictions, so that it exists only after its heads. (policy.alignment exists before.)
 bool is_policy_signal(Signal signal);
-/// Whether the frozen model of [reference] computes this signal. All others are of the data.
+/// Whether the frozen model of [reference] computes it.
 bool is_reference_signal(Signal signal);
+bool is_data_signal(Signal signal);
 
 }  // namespace wmtp

@@ -1,17 +1,22 @@
-// The tokens of sampled sequences, coloured by weight, loss, reference loss or excess loss, for one head at the
-// slider's step; next to those of another run, with the difference of the two.
+// The tokens of sampled sequences, coloured by weight, loss, reference loss, excess loss or how the head's gradient
+// aligns with head 1's (docs/heads.md), for one head at the slider's step; next to those of another run, with the
+// difference of the two.
 "use strict";
 
 const Tokens = (() => {
   const QUANTITIES = [["weight", "weight"], ["loss", "loss"], ["reference_loss", "reference loss"],
-                      ["excess", "excess (loss − reference)"]];
+                      ["excess", "excess (loss − reference)"], ["cosine", "cosine with head 1's gradient"],
+                      ["product", "product with head 1's gradient"]];
+  const MISSING = { excess: "the run has no reference", reference_loss: "the run has no reference",
+                    cosine: "set [log] heads_every_steps, and the samples of a run compare its heads" };
+  MISSING.product = MISSING.cosine;
   const chosen = { run: null, other: 0, sequence: null, head: null, quantity: "weight", step: null };
   let sampled = null, asked = 0, newest = true;  // `newest`: follow new steps
 
   const isNumber = (value) => typeof value === "number";
   const isFar = (value) => value === "inf" || value === "-inf" || value === "nan";
 
-  /** [{position, token, text, weight, loss, reference_loss, excess}] of one head. */
+  /** [{position, token, text, weight, loss, reference_loss, excess, cosine, product}] of one head. */
   function tokensOf({ columns }) {
     const tokens = [];
     columns.position.forEach((position, i) => {
@@ -19,25 +24,27 @@ const Tokens = (() => {
       const [weight, loss, reference] = [columns.weight[i], columns.loss[i], columns.reference_loss[i]];
       tokens.push({ position, token: columns.token_id[i], text: columns.text[i], weight, loss,
                     reference_loss: reference,
-                    excess: isNumber(loss) && isNumber(reference) ? loss - reference : null });
+                    excess: isNumber(loss) && isNumber(reference) ? loss - reference : null,
+                    cosine: columns.cosine[i], product: columns.product[i] });
     });
     return tokens;
   }
 
-  /** Colours from the smallest to the largest value; excess uses two colours that meet at 0. */
+  /** Colours from the smallest to the largest value; where signs matter, two colours that meet at 0. */
   function scaleOf(values) {
     const finite = values.filter(isNumber);
     if (chosen.quantity === "excess") return differenceScale(values);
+    if (chosen.quantity === "cosine" || chosen.quantity === "product") return differenceScale(values, 212, 12);
     const low = Math.min(0, ...finite), high = Math.max(low + 1e-9, ...finite);
     const hue = { weight: 152, loss: 28, reference_loss: 268 }[chosen.quantity];
     return { low, high, color: (value) => `hsla(${hue}, 75%, 45%, ${(0.78 * (value - low)) / (high - low)})` };
   }
 
-  /** Colours of a difference: red above 0, blue below. */
-  function differenceScale(values) {
+  /** Hues above and below 0: of a difference red and blue; of gradients, as in the tab of heads, blue and red. */
+  function differenceScale(values, above = 12, below = 212) {
     const most = Math.max(1e-9, ...values.filter(isNumber).map(Math.abs));
     return { low: -most, high: most, color: (value) =>
-      `hsla(${value > 0 ? 12 : 212}, 85%, 52%, ${(0.75 * Math.abs(value)) / most})` };
+      `hsla(${value > 0 ? above : below}, 85%, 52%, ${(0.75 * Math.abs(value)) / most})` };
   }
 
   /** The other run's values minus the run's, where both have the same token. */
@@ -55,7 +62,9 @@ const Tokens = (() => {
     const [, name] = QUANTITIES.find(([key]) => key === "excess");
     return `position ${token.position}, token ${token.token}: weight ${shownNumber(token.weight)}, ` +
       `loss ${shownNumber(token.loss)}, reference loss ${shownNumber(token.reference_loss)}, ` +
-      `${name.split(" ")[0]} ${shownNumber(token.excess)}`;
+      `${name.split(" ")[0]} ${shownNumber(token.excess)}` + (isNumber(token.cosine)
+      ? `; with head 1's gradient where it is predicted from: cosine ${shownNumber(token.cosine)}, ` +
+        `product ${shownNumber(token.product)}` : "");
   }
 
   function histogram(values, scale) {
@@ -124,7 +133,7 @@ const Tokens = (() => {
       : known.length
       ? `${counted(tokens.length, "token")}, mean ${shownNumber(mean)}; ${known.filter((v) => v === 0).length} are 0`
       : `${counted(tokens.length, "token")}, none with this value${
-        chosen.quantity === "excess" || chosen.quantity === "reference_loss" ? ": the run has no reference" : ""}.`;
+        MISSING[chosen.quantity] ? `: ${MISSING[chosen.quantity]}` : ""}.`;
     byId("token-histogram").replaceChildren(...(known.length ? [histogram(values, scale)] : []));
     byId("token-step-shown").textContent = chosen.step;
   }

@@ -11,14 +11,15 @@
 //   data_weight        of the record's weights           top_mass(k)  probability of the k likeliest tokens
 //   agreement          of its likeliest token and head 1's (1 or 0)
 //   previous_ce        ce of the step that last read the token, in the epoch before; ce itself if none has
+//   alignment          of its head's gradient at the trunk's output with head 1's: their cosine
 //   signed(x)          x, which is the whole formula, and may be negative
 //   + - * / ^ < > <= >= (1 or 0)  min max clamp exp log  quantile(x, q) over the head's valid tokens on all ranks
 //
 // All are aligned by source position: the weight is that of the loss AT a source, so `value` has seen the tokens up to
 // it. The weight is computed as early as the names allow: inside the loss if each token's weight depends only on its
 // own loss, once per head if it also depends on a quantile, a position, a value or `uniform`, before the heads if it
-// uses no signal of the policy. Invalid tokens are masked unless the formula is finite and not negative for them; the
-// host rejects weights of valid tokens that are not finite, or negative without signed().
+// uses no signal of their predictions. Invalid tokens are masked unless the formula is finite and not negative for
+// them; the host rejects weights of valid tokens that are not finite, or negative without signed().
 #include <wmtp/plugin.hpp>
 
 #include "compile.hpp"
@@ -34,11 +35,11 @@ class Formula : public wmtp::Weighting {
  public:
   void options(wmtp::Options& o) override {
     program_.reset();
-    o.text(
-        "weight", weight_,
-        "over ce, ref, excess, entropy, rank, margin, agreement, previous_ce, reference_entropy, data_weight, bytes, "
-        "correct, pass_rate, value, position, head, uniform, progress, NAME_loss and NAME_entropy of "
-        "[references.NAME] with + - * / ^ < > <= >= min max clamp exp log quantile top_mass signed");
+    o.text("weight", weight_,
+           "over ce, ref, excess, entropy, rank, margin, agreement, alignment, previous_ce, reference_entropy, "
+           "data_weight, "
+           "bytes, correct, pass_rate, value, position, head, uniform, progress, NAME_loss and NAME_entropy of "
+           "[references.NAME] with + - * / ^ < > <= >= min max clamp exp log quantile top_mass signed");
   }
 
   wmtp::Needs needs() const override {

@@ -26,6 +26,7 @@ enum Signal : size_t {
   margin,
   agreement,
   previous_ce,
+  alignment,
   reference_entropy,
   data_weight,
   bytes,
@@ -40,12 +41,11 @@ enum Signal : size_t {
   top_mass = num_names,
   num_signals  ///< the first of Program::references
 };
-inline constexpr std::array<const char*, num_names> signal_names = {"ce",          "ref",         "excess",
-                                                                    "entropy",     "rank",        "margin",
-                                                                    "agreement",   "previous_ce", "reference_entropy",
-                                                                    "data_weight", "bytes",       "correct",
-                                                                    "pass_rate",   "value",       "position",
-                                                                    "head",        "uniform",     "progress"};
+inline constexpr std::array<const char*, num_names> signal_names = {
+    "ce",          "ref",       "excess",      "entropy",   "rank",
+    "margin",      "agreement", "previous_ce", "alignment", "reference_entropy",
+    "data_weight", "bytes",     "correct",     "pass_rate", "value",
+    "position",    "head",      "uniform",     "progress"};
 /// Those that the host's steps have, and what they are there.
 inline constexpr std::array<std::pair<Signal, wmtp::Signal>, 13> host_signals = {
     {{ce, wmtp::Signal::policy_loss},
@@ -54,6 +54,7 @@ inline constexpr std::array<std::pair<Signal, wmtp::Signal>, 13> host_signals = 
      {margin, wmtp::Signal::policy_margin},
      {agreement, wmtp::Signal::policy_agreement},
      {previous_ce, wmtp::Signal::policy_previous_loss},
+     {alignment, wmtp::Signal::policy_alignment},
      {top_mass, wmtp::Signal::policy_top_mass},
      {ref, wmtp::Signal::reference_loss},
      {reference_entropy, wmtp::Signal::reference_entropy},

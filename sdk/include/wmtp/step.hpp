@@ -43,6 +43,10 @@ enum class Signal {
   policy_agreement,  ///< 1 if the head's likeliest token is head 1's for the same target, else 0; of head 1: 1
   /// policy_loss of the step before that last read the token, an epoch ago; policy_loss itself if none has
   policy_previous_loss,
+  /// Cosine, from -1 to 1, of the head's gradient and head 1's with respect to the trunk's output at the source
+  /// position, each of a loss in which all tokens have weight 1; 0 where one of them is 0; of head 1: 1. Available at
+  /// any moment. Costs a backward pass through the heads, for which only a pipeline that reads it pays.
+  policy_alignment,
   reference_loss,     ///< as policy_loss
   reference_entropy,  ///< as policy_entropy
   data_weight,        ///< `weight` and `weights` of the record; 1 for a record without them

@@ -197,7 +197,7 @@ TEST_F(LogFaultsTest, AddsEachBatchOfASpoolOnceWhicheverProcessesReadIt) {
   ASSERT_TRUE(spool.write({event("one"), CheckpointRecord{2, 10, "step-2", 5, "kept"}}));
   ASSERT_TRUE(spool.write({event("two"), MemoryRecords{{{0, 1, "forward", "logits", 7}}},
                            SampleRecords{1, {{0, 3, 1, 65, "A", 0.5, 1.5, std::nullopt}}},
-                           RankTimes{{{1, 1, "forward", 0.25}}}}));
+                           SampleAlignments{1, {{0, 3, 1, -0.25, -0.5}}}, RankTimes{{{1, 1, "forward", 0.25}}}}));
   log.checkpoint(2, "step-2", 0, "deleted");  // later than the spool's
   const auto copy = folder_ / "copy";
   std::filesystem::copy_file(spool.path(), copy);
@@ -214,6 +214,9 @@ TEST_F(LogFaultsTest, AddsEachBatchOfASpoolOnceWhicheverProcessesReadIt) {
   EXPECT_EQ(text("SELECT group_concat(phase || category || bytes) FROM memory"), "forwardlogits7");
   EXPECT_EQ(text("SELECT group_concat(text || weight || loss || coalesce(reference_loss, '-')) FROM samples"),
             "A0.51.5-");
+  EXPECT_EQ(text("SELECT group_concat(product || cosine) FROM samples JOIN sample_alignments "
+                 "USING (run_id, step, sequence, position, head)"),
+            "-0.25-0.5");
   EXPECT_EQ(text("SELECT group_concat(rank || seconds) FROM rank_times"), "10.25");
   EXPECT_EQ(integer("SELECT sum(log_incomplete) FROM runs"), 0);
 }

@@ -39,6 +39,7 @@ class QueriesTest : public LogTest {
     log.samples(
         100,
         {{0, 0, 1, 7, "def", {}, {}, {}}, {0, 1, 1, 8, " main", 1.0, 4.0, 3.0}, {0, 2, 1, 9, "(", 0.0, 0.5, 0.75}});
+    log.sample_alignments(100, {{0, 1, 1, 0.5, 1.0}});
     log.memory({{0, 100, "peak", "resident", mib << 20}, {1, 100, "peak", "resident", mib << 19}});
     if (status != ExitStatus::done) log.event(0, "error", "guard", 100, "ten spikes in a row");
     log.end(status);
@@ -169,7 +170,7 @@ TEST_F(QueriesTest, ViewsOfOneRunReadNoWholeTable) {
 
 TEST_F(QueriesTest, DeletingARunTakesItsRowsAlong) {
   execute("DELETE FROM runs WHERE id = 1");
-  for (const char* table : {"metrics", "run_params", "run_plugins", "memory", "samples"})
+  for (const char* table : {"metrics", "run_params", "run_plugins", "memory", "samples", "sample_alignments"})
     EXPECT_EQ(integer(std::string("SELECT count(*) FROM ") + table + " WHERE run_id = 1"), 0) << table;
 }
 

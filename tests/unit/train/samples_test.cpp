@@ -124,6 +124,31 @@ TEST_F(SamplesTest, OfRecordsIncludePromptsButNotPadding) {
   }
 }
 
+TEST_F(SamplesTest, AlignWithHead1WhereThereIsATargetIfTheRunComparesHeads) {
+  for (const FutureHeads kind : {FutureHeads::parallel, FutureHeads::chained, FutureHeads::shared}) {
+    experiment_.model.future_heads = kind;
+    experiment_.log.head_gradients_every = 0;
+    for (const TokenSample& row : TinyTraining(experiment_, test::baseline(), rank_.channels)->sample())
+      EXPECT_FALSE(row.cosine || row.product);
+    experiment_.log.head_gradients_every = 10;
+    TinyTraining tiny(experiment_, test::baseline(), rank_.channels),
+        plain(experiment_, test::baseline(), rank_.channels);
+    int64_t opposed = 0;
+    for (const TokenSample& row : tiny->sample()) {
+      ASSERT_EQ(row.cosine.has_value(), row.loss.has_value());
+      ASSERT_EQ(row.product.has_value(), row.loss.has_value());
+      if (!row.loss) continue;
+      EXPECT_EQ(*row.cosine < 0, *row.product < 0);
+      EXPECT_LE(std::abs(*row.cosine), 1);
+      EXPECT_TRUE(row.head > 1 || *row.cosine == 1);
+      opposed += *row.cosine < 0;
+    }
+    EXPECT_GT(opposed, 0);
+    const StepReport one = plain->step(), other = tiny->step();
+    EXPECT_EQ(one.metrics.at("train/grad_norm"), other.metrics.at("train/grad_norm")) << "it added to gradients";
+  }
+}
+
 TEST_F(SamplesTest, ChangeNeitherThePipelineStateNorTheTraining) {
   const auto counting = [] {
     return std::make_unique<test::Weigh>(Needs{.when = When::before}, [](AnyStep step) {
@@ -133,6 +158,7 @@ TEST_F(SamplesTest, ChangeNeitherThePipelineStateNorTheTraining) {
       return Weights::by_source(at::ones_like(step.valid(), at::kFloat) / calls);
     });
   };
+  experiment_.log.head_gradients_every = 100;
   TinyTraining plain(experiment_, counting(), rank_.channels), sampled(experiment_, counting(), rank_.channels);
   for (int i = 0; i < 3; ++i) {
     sampled->sample();

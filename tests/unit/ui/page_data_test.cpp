@@ -276,12 +276,17 @@ TEST_F(PageDataTest, ReturnsSamplesByHeadWithUnchangedText) {
   Statement insert(database, "INSERT INTO samples VALUES (?1, 10, 0, 0, ?2, 65, ?3, ?4, 2.5, ?5)");
   insert.run(id, 1, text, 0.5, 1.5);
   insert.run(id, 2, text, std::nullopt, std::nullopt);
+  Statement align(database, "INSERT INTO sample_alignments VALUES (?1, 10, 0, 0, 2, -0.25, -0.5)");
+  align.run(id);
   PageData data(file_);
   EXPECT_EQ(data.sampled(id), OrderedJson({{"run", id}, {"steps", {10}}, {"sequences", {0}}, {"heads", {1, 2}}}));
   const OrderedJson columns = data.tokens(id, 10, 0)["columns"];
   EXPECT_EQ(columns["text"], OrderedJson({text, text}));
   EXPECT_EQ(columns["weight"], OrderedJson({0.5, nullptr}));
   EXPECT_EQ(columns["reference_loss"], OrderedJson({1.5, nullptr}));
+  EXPECT_EQ(columns["head"], OrderedJson({1, 2}));
+  EXPECT_EQ(columns["product"], OrderedJson({nullptr, -0.25}));
+  EXPECT_EQ(columns["cosine"], OrderedJson({nullptr, -0.5}));
 }
 
 TEST_F(PageDataTest, ReturnsMemoryAndEventsOfTheLog) {

@@ -292,6 +292,20 @@ TEST(MemoryPlan, MatchesAWeightingThatReadsTheOrderOfLogits) {
         a_number_per_token(e));
 }
 
+TEST(MemoryPlan, MatchesAWeightingThatReadsHowHeadsAlign) {
+  const auto read = [](AnyStep step) {
+    return Weights::by_source(1 + step.get(Signal::policy_alignment).clamp_max(0));
+  };
+  Experiment e = small_experiment();
+  for (const FutureHeads kind : {FutureHeads::parallel, FutureHeads::chained, FutureHeads::shared})
+    for (const When when : {When::token, When::before}) {
+      e.model.future_heads = kind;
+      expect_planned(
+          e, [&] { return std::make_unique<Weigh>(Needs{.when = when, .reads = {Signal::policy_alignment}}, read); },
+          a_number_per_token(e));
+    }
+}
+
 /// Three quarters of the tokens, as their weighting states.
 std::unique_ptr<Weighting> keeps_three_quarters() {
   return std::make_unique<Weigh>(Needs{.when = When::head, .reads = {Signal::reference_loss}}, [](AnyStep step) {
@@ -385,6 +399,19 @@ TEST(PlannedOperations, AreThoseOfTheUtilization) {
   e.model.kv_heads = 2;
   e.model.sliding_window = 50;
   expect_operations<Everything>(e, 3 * (1 + 2 + 3));
+}
+
+TEST(PlannedOperations, OfAWeightingThatReadsHowHeadsAlignAreAPassThroughTheHeadsMore) {
+  const Experiment e = small_experiment();
+  const auto operations = [&](std::vector<Signal> reads) {
+    const auto uniform = [](AnyStep) { return Weights::uniform(); };
+    return planned(plan_of(e, [&] { return std::make_unique<Weigh>(Needs{.reads = reads}, uniform); })).work.operations;
+  };
+  const int64_t B = e.train.batch_size, S = e.train.sequence_length, D = e.model.dim, H = e.model.future_tokens,
+                weights = 4 * D * D + 3 * D * e.model.ffn_dim;  // of a block, for 2 operations forward and 2 backward
+  const int64_t targets = B * (H * S - H * (H + 1) / 2);
+  EXPECT_DOUBLE_EQ(operations({Signal::policy_alignment}) - operations({}),
+                   double(H * (B * S * 4 * weights + B * S * S * 12 * D) + targets * 4 * D * e.model.vocab_size));
 }
 
 /// Two sections on two hosts, whose ranks compute 1e9 operations in a second. The heads' section is the slower one.
