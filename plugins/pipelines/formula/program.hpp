@@ -47,7 +47,7 @@ inline constexpr std::array<const char*, num_names> signal_names = {
     "data_weight", "bytes",     "correct",     "pass_rate", "value",
     "position",    "head",      "uniform",     "progress"};
 /// Those that the host's steps have, and what they are there.
-inline constexpr std::array<std::pair<Signal, wmtp::Signal>, 13> host_signals = {
+inline constexpr std::array<std::pair<Signal, wmtp::Signal>, 14> host_signals = {
     {{ce, wmtp::Signal::policy_loss},
      {entropy, wmtp::Signal::policy_entropy},
      {rank, wmtp::Signal::policy_rank},
