@@ -19,6 +19,8 @@ SIZES = dict(model__dim=128, model__ffn_dim=352, model__layers=6, model__vocab_s
              train__batch_size=4, train__sequence_length=128, data={"kind": "random"})
 LORA = {"plugin": "lora", "rank": 8}
 ALIGNED = {"plugin": "formula", "weight": "1 + min(0, alignment)"}
+PREVIOUS = dict(pipeline={"plugin": "formula", "weight": "1 + clamp(previous_ce - ce, 0, 2)"}, train__steps=None,
+                train__epochs=1.5, data={"kind": "tokens", "file": "tokens.bin", "dtype": "uint16"})
 CASES = {
     "full_shard": {},
     "one process": dict(parallel__processes=1),
@@ -94,6 +96,10 @@ CASES = {
                                         parallel__precision="bf16", checkpoint__every_steps=1),
     "only the last blocks": dict(adapter={"plugin": "full", "train_last": 5}),
     "losses first": dict(pipeline={"plugin": "focal"}, train__normalize="weights"),
+    "losses of the epoch before": PREVIOUS,
+    "losses of the epoch before, accumulated, one process": dict(
+        PREVIOUS, parallel__processes=1, train__gradient_accumulation=2),
+    "losses of the epoch before, divided positions": dict(PREVIOUS, parallel__sequence=2),
     "weights of divided features": dict(pipeline={"plugin": "focal"}, parallel__tensor=2),
     "compared heads": dict(log={"heads_every_steps": 1}),
     "compared heads in bf16, accumulated, lora": dict(log={"heads_every_steps": 1}, train__gradient_accumulation=2,
@@ -114,8 +120,8 @@ SHORT = ("full_shard", "tied embeddings, biases", "no_shard in bf16", "lora", "c
          "lora beside trained heads and norms", "saves beside the training", "muon with a moving average",
          "only the last blocks", "chained heads", "shared heads", "state in a file", "state and masters in a file",
          "hybrid_shard, gradients that travel in bf16", "divided positions",
-         "divided features", "weights of divided features", "compared heads", "compared chained heads", "aligned heads",
-         "aligned chained heads", "aligned heads of divided features")
+         "divided features", "weights of divided features", "losses of the epoch before", "compared heads",
+         "compared chained heads", "aligned heads", "aligned chained heads", "aligned heads of divided features")
 
 
 def test_heads_that_are_not_compared_take_nothing(place):
@@ -345,6 +351,16 @@ def test_epochs_over_a_file_of_ids_give_the_steps(place):
     file = place.write(train__steps=None, train__epochs=2)
     assert planned(place, file)["steps"] == 2 * 64 // 4
     assert planned(place, file, "--nproc", 1)["steps"] == 2 * 64 // 2
+
+
+def test_epochs_over_text_give_the_steps_once_it_is_prepared(place):
+    (place.folder / "text.txt").write_text("a line of text\n" * 500)
+    file = place.write(data={"kind": "text", "files": ["text.txt"], "tokenizer": {"kind": "byte"}},
+                       model__vocab_size=None, train__steps=None, train__epochs=2)
+    assert planned(place, file)["steps"] is None
+    place.host("data", "prepare", file)
+    windows = (500 * len("a line of text\n") + 1) // 64
+    assert planned(place, file)["steps"] == -(-2 * windows // 4)
 
 
 def test_records_that_are_not_prepared_are_planned_at_full_length(place):

@@ -2,7 +2,7 @@
 // every moment, and that only a step that was accepted changes it.
 #include <gtest/gtest.h>
 
-#include "support/answers.hpp"
+#include "base/error.hpp"
 #include "support/ranks.hpp"
 #include "support/tiny_training.hpp"
 
@@ -110,12 +110,38 @@ TEST(PreviousLosses, ASkippedStepLeavesThemAsTheyWere) {
   TinyTraining training(tiny_experiment(), reader(When::head, read), rank.channels, {.training = source.get()});
   for (int64_t step = 1; step <= 3; ++step) training->step();
   const Tensor before = training->state().previous_losses->table().clone();
-  training->state().loss_scale.emplace().restore({.scale = 1e38});  // no gradient survives it
+  training->state().loss_scale.emplace().restore({.scale = 1e60});  // no gradient survives it
   EXPECT_NE(training->step().skipped, "");
   EXPECT_TRUE(at::equal(training->state().previous_losses->table(), before));
   training->state().loss_scale.reset();
   EXPECT_EQ(training->step().skipped, "");
   EXPECT_FALSE(at::equal(training->state().previous_losses->table(), before));
+}
+
+TEST(PreviousLosses, ACheckpointReplacesThemIfItIsOfTheSameData) {
+  SingleRank rank;
+  const FewWindows windows;
+  const auto source = few_windows(windows, DataOrder::sequential);
+  Read read;
+  TinyTraining training(tiny_experiment(), reader(When::head, read), rank.channels, {.training = source.get()});
+  TrainerState& state = training->state();
+  const auto restore = [&] { state.restore(Manifest{}, state.saved(), /*sequences_per_step=*/batch, "here"); };
+  const auto refusal = [&] {
+    try {
+      restore();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("taken");
+  };
+  EXPECT_EQ(refusal(), "here: state has no previous losses; wanted [5,12,3]: windows, positions, heads");
+  state.pipeline_state[PreviousLosses::state_name] = at::zeros({4, S, heads});
+  EXPECT_EQ(refusal(), "here: state has previous losses of shape [4,12,3]; wanted [5,12,3]: windows, positions, heads");
+  const Tensor saved = at::rand({num_windows, S, heads});
+  state.pipeline_state[PreviousLosses::state_name] = saved;
+  restore();
+  EXPECT_TRUE(state.pipeline_state.empty());
+  EXPECT_TRUE(at::equal(state.previous_losses->table(), saved));
 }
 
 TEST(PreviousLosses, AStepThatDoesNotReadThemHasNone) {
