@@ -1,9 +1,10 @@
 """Where a step's time goes, by kind of operation, and how fast each kind is: `python tests/bench/profile_bench.py
 [CASE...]`.
 
-Records one rank, by default of two threads, with perf (Debian's linux-perf), assigns each sample to a kind by the function's name,
-and divides the operations or bytes of the kind by its time. Operations: those of `plan`, attention's apart. Bytes: what
-a kind must read and write once. Limits: bare matrix products, which the run measures, and a copy in memory.
+Records one rank, by default of two threads, with perf (Debian's linux-perf), assigns each sample to a kind by the
+function's name, and divides the operations or bytes of the kind by its time. Operations: those of `plan`, attention's
+apart. Bytes: what a kind must read and write once. Limits: bare matrix products, which the run measures, and a copy in
+memory.
 """
 import argparse
 import collections
@@ -97,7 +98,8 @@ def measure(name, case, threads):
         logged = [row["time_ns"] / 1e9 for row in log.query(
             "SELECT time_ns FROM metrics WHERE run_id = ? AND name = 'train/loss' ORDER BY step", log.newest()["id"])]
         spent = seconds_by_kind(folder / "perf.data", logged[1], logged[-1], seconds)
-    print(f"{name}, {threads} threads: {seconds * 1e3:.0f} ms a step; bare products {operations / seconds / share / 1e9:,.0f} GFLOP/s\n")
+    print(f"{name}, {threads} threads: {seconds * 1e3:.0f} ms a step; bare products "
+          f"{operations / seconds / share / 1e9:,.0f} GFLOP/s\n")
     print("| | share | ms | GFLOP or GB | GFLOP/s or GB/s |\n| --- | --- | --- | --- | --- |")
     work = work_by_kind(case, operations)
     for kind, _ in KINDS:
