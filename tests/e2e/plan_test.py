@@ -113,7 +113,8 @@ SHORT = ("full_shard", "tied embeddings, biases", "no_shard in bf16", "lora", "c
          "lora beside trained heads and norms", "saves beside the training", "muon with a moving average",
          "only the last blocks", "chained heads", "shared heads", "state in a file", "state and masters in a file",
          "hybrid_shard, gradients that travel in bf16", "divided positions",
-         "divided features", "weights of divided features", "losses of the epoch before", "compared heads", "compared chained heads")
+         "divided features", "weights of divided features", "losses of the epoch before", "compared heads",
+         "compared chained heads")
 
 
 def test_heads_that_are_not_compared_take_nothing(place):
