@@ -63,6 +63,8 @@ study: build
 	$(PYTHON) experiments/study/noise/make_text.py 1 11 12 13 14 15 -o runs/noise
 	build/bin/wmtp-host study experiments/study/noise.toml --jobs 2 $(call known,noise)
 	build/bin/wmtp-host study experiments/study/per_head.toml --jobs 2 $(call known,per_head)
+	$(PYTHON) experiments/study/wrong_answers/make_answers.py 1 2 11 12 13 14 15 -o runs/wrong_answers
+	build/bin/wmtp-host study experiments/study/wrong_answers.toml --jobs 2 $(call known,wrong_answers)
 	build/bin/wmtp-host study experiments/study/text.toml $(call known,text)
 	build/bin/wmtp-host study experiments/study/arithmetic.toml
 
