@@ -13,7 +13,7 @@ help:
 	@echo "make run      build, then run experiments/rho1.toml on two ranks"
 	@echo "make test     build, then all tests"
 	@echo "make bench    build, then measure speed and memory against PyTorch, rho-1, saves, imports, the page, the log"
-	@echo "make study    build, then train what the studies of docs/studies.md lack (all with FRESH=1: four hours)"
+	@echo "make study    build, then train what the studies of docs/studies.md lack (all with FRESH=1: five hours)"
 	@echo "make soak     build, then the long forms of the random tests"
 	@echo "make install  build, then install under PREFIX (now $(PREFIX))"
 	@echo "make wheel    build, then dist/wmtp_host-….whl, for \`pip install\` without root, next to torch"
