@@ -70,6 +70,8 @@ class Planner {
     request.activation_offload = p.activation_offload;
     request.offload = p.cpu_offload;
     request.on_cuda = p.device == DeviceChoice::cuda;
+    // A planned row has the positions of the longest batch, a row of the table train.sequence_length: as many rows as
+    // give the table its bytes.
     if (const auto bytes = plan.data.previous_losses_bytes; bytes && !request.on_cuda)
       request.windows = (*bytes - 1) / (4 * e_.model.future_tokens * request.sequence_length) + 1;
     for (const Strategy strategy : strategies(p, shard_group_size_ > 0)) {

@@ -76,7 +76,7 @@ class GivenTensors {
 
 class MicroBatchContext {
  public:
-  /// `frozen`: by name: "reference.loss" and "reference.entropy" of the next token [B,S], or of as many heads as the
+  /// `known`: by name: "reference.loss" and "reference.entropy" of the next token [B,S], or of as many heads as the
   /// policy has [B,S,H], and so of "references.NAME"; "reference.hidden" [K,B,L,D]; "value.value" [B,S]. Also
   /// "policy.previous_loss" [B,S,H] as of PreviousLosses. Everything passed by reference must outlive this object.
   MicroBatchContext(const RunContext& run_context, const StepContext& step_context, const MicroBatch& micro,
