@@ -64,6 +64,7 @@ std::string Sha256::hex() {
 }
 
 std::string sha256_hex(std::string_view bytes) { return Sha256().add(bytes).hex(); }
+std::string short_sha256_hex(std::string_view bytes) { return sha256_hex(bytes).substr(0, 16); }
 std::string file_sha256_hex(const std::filesystem::path& file, WorkProgress* progress) {
   return Sha256().add_file(file, progress).hex();
 }

@@ -26,6 +26,8 @@ class Sha256 {
 };
 
 std::string sha256_hex(std::string_view bytes);
+/// Its first 16 digits, which name a file or folder of a cache.
+std::string short_sha256_hex(std::string_view bytes);
 /// Reports the bytes read to `progress`.
 std::string file_sha256_hex(const std::filesystem::path& file, WorkProgress* progress = nullptr);
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iostream>
 #include <iterator>
+#include <map>
 #include <sstream>
 
 #include "base/files.hpp"
@@ -66,13 +67,21 @@ class LoadedStudy {
     members_ = load_members(study_, request_, catalog_, texts_);
     check_evaluations(study_, {study_.seeds.front()});
     definition_ = study_definition(study_, members_);
+    inputs_ = study_inputs(study_, members_, catalog_);
+    warn_of_unfinished_schedules();
     for (const std::string& warning : unknown_metrics(LogReader(members_.database), study_.metrics()))
       log_warning(study_.file.string() + ": " + warning);
   }
 
   const Study& study() const { return study_; }
   const Json& definition() const { return definition_; }
+  const Json& inputs() const { return inputs_; }
   const std::filesystem::path& database() const { return members_.database; }
+
+  bool lacks_runs(const StudyResults& results) const {
+    const std::vector<TunedChoice> any(study_.members.size());
+    return !lacking(study_runs(stopped_study(study_, results), any), results.runs).empty();
+  }
 
   StudyPlan plan() { return plan_of_study(study_, members_, request_, catalog_, texts_); }
 
@@ -81,7 +90,7 @@ class LoadedStudy {
   int train(int64_t jobs, StudyResults& results) {
     check_evaluations(study_, study_.seeds);
     const std::vector<StudyResult> known = results.runs;
-    const std::vector<TunedChoice> choices = tune(jobs, known);
+    const std::vector<TunedChoice> choices = tune(jobs, known, results.tried);
     std::vector<int64_t> looks = study_.stops;
     looks.push_back(int64_t(study_.seeds.size()));
     int code = 0;
@@ -133,17 +142,33 @@ class LoadedStudy {
             std::vector<StudyResult>& results) {
     if (runs.empty()) return 0;
     const SweepOutcome outcome = run(runs, jobs);
-    if (operations_per_step_.empty())
-      for (const Job& job : members_.jobs)
-        operations_per_step_.push_back(member_cost(job, catalog_).operations_per_step);
     for (size_t i = 0; i < runs.size(); ++i) {
       if (outcome.ends[i].run == 0) continue;
       StudyResult found = result_of(runs[i], outcome.ends[i]);
       found.choice = choices[runs[i].member];
-      found.operations_per_step = operations_per_step_[runs[i].member];
+      found.operations_per_step = operations_per_step(runs[i]);
       results.push_back(std::move(found));
     }
     return outcome.exit_code;
+  }
+
+  /// The same for all seeds of a member, whose tuned keys are chosen once.
+  double operations_per_step(const StudyRun& run) {
+    const auto [known, is_new] = operations_per_step_.try_emplace(run.member);
+    if (is_new) known->second = member_cost(load_run(run, request_, catalog_, texts_), catalog_).operations_per_step;
+    return known->second;
+  }
+
+  /// A falling learning rate favours the member that has more of it behind it.
+  void warn_of_unfinished_schedules() const {
+    if (study_.budgets.size() == 1) return;  // the end
+    for (size_t i = 0; i < study_.members.size(); ++i)
+      if (const Schedule name = members_.jobs[i].experiment.schedule.name; name != Schedule::constant) {
+        log_warning(study_.file.string() + ": its budgets compare runs before their end, where the learning rate of " +
+                    printable(study_.members[i].name) + " still falls (schedule.name = " + printable(to_string(name)) +
+                    "), so that they favour the shorter run; state schedule.name = \"constant\"");
+        return;
+      }
   }
 
   StudyResult result_of(const StudyRun& run, const SweepEnd& end) const {
@@ -161,7 +186,7 @@ class LoadedStudy {
 
   /// The best choice of every member with tuned keys, or the one that its known results have. Error(data) if one has
   /// none.
-  std::vector<TunedChoice> tune(int64_t jobs, const std::vector<StudyResult>& known) {
+  std::vector<TunedChoice> tune(int64_t jobs, const std::vector<StudyResult>& known, std::vector<TriedChoice>& all) {
     std::vector<TunedChoice> chosen(study_.members.size());
     for (const StudyResult& one : known)
       for (size_t i = 0; i < chosen.size(); ++i)
@@ -188,11 +213,18 @@ class LoadedStudy {
         throw Error(ExitStatus::data, study_.members[i].place + ": the tuning of member " +
                                           printable(study_.members[i].name) + " has no choice whose runs all have a " +
                                           study_.metric + " at their end; state other values");
+      for (size_t k = 0; k < choices.size(); ++k) all.push_back(tried_choice(choices[k], tried[k]));
       chosen[i] = choices[*best];
       log_info("tuned " + study_.members[i].name + ": " + join_names(chosen[i]) + ", the best of " +
                counted(int64_t(choices.size()), "choice"));
     }
     return chosen;
+  }
+
+  TriedChoice tried_choice(const TunedChoice& choice, const std::vector<StudyResult>& runs) const {
+    TriedChoice found{runs.front().member, choice, {}};
+    for (const StudyResult& run : runs) found.values.push_back(value_at(run, study_.metric, BudgetUnit::end, 0));
+    return found;
   }
 
   SourceTexts texts_;
@@ -201,8 +233,8 @@ class LoadedStudy {
   JobRequest request_;
   Study study_;
   LoadedMembers members_;
-  Json definition_;
-  std::vector<double> operations_per_step_;  ///< by member; empty until runs have ended
+  Json definition_, inputs_;
+  std::map<size_t, double> operations_per_step_;  ///< by member, of those whose runs have ended
 };
 
 /// `database`: keeps the report for the page; "": none does.
@@ -236,12 +268,19 @@ void write_report(const Options& options, const Study& stated, const StudyResult
   log_info("wrote " + study.name + ".md, .csv, .json, -curves.svg and -differences.svg to " + folder.string());
 }
 
+void warn_of_other_inputs(const Options& options, const StudyResults& results, const LoadedStudy& loaded) {
+  if (const auto changes = input_changes(results.inputs, loaded.inputs()); !changes.empty())
+    log_warning(options.file +
+                " reads other data or models here than where the results were made: " + join_names(changes));
+}
+
 int report_results(const Options& options, const LoadedStudy& loaded) {
   StudyResults results;
   for (const std::string& file : options.results) add_results(file, results);
   if (results.hash != study_hash(loaded.definition()))
     log_warning(options.file + " is not the study of these results: " +
                 join_names(definition_changes(results.definition, loaded.definition())));
+  warn_of_other_inputs(options, results, loaded);
   write_report(options, loaded.study(), results, {});
   return 0;
 }
@@ -255,7 +294,15 @@ StudyResults known_results(const Options& options, const LoadedStudy& loaded) {
     throw Error(ExitStatus::data, "--known: " + options.file + " is not the study of these results: " +
                                       join_names(definition_changes(results.definition, loaded.definition())) +
                                       "; leave them out");
-  return results.runs.empty() ? StudyResults{hash, loaded.definition(), {}, {}} : results;
+  if (results.runs.empty()) return {hash, loaded.definition(), loaded.inputs(), {}, {}, {}};
+  const auto changes = input_changes(results.inputs, loaded.inputs());
+  if (!changes.empty() && loaded.lacks_runs(results))
+    throw Error(ExitStatus::data, "--known: " + options.file +
+                                      " reads other data or models here than where these results were made, so that "
+                                      "the runs that they lack would be of another study: " +
+                                      join_names(changes) + "; leave them out");
+  warn_of_other_inputs(options, results, loaded);
+  return results;
 }
 
 StudyPlan print_plan_of(LoadedStudy& loaded, bool json) {

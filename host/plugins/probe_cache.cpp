@@ -60,7 +60,7 @@ fs::path ProbeCache::usual_folder() {
 }
 
 fs::path ProbeCache::stamp_folder(const FileStamp& stamp) const {
-  return folder_ / sha256_hex(stamp.path.string()).substr(0, 16);
+  return folder_ / short_sha256_hex(stamp.path.string());
 }
 
 Json ProbeCache::stamp_key(const FileStamp& stamp) const {

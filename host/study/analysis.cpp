@@ -14,19 +14,25 @@ double deviation(const MeanAndError& of) { return of.error * std::sqrt(double(of
 using Values = std::vector<std::optional<double>>;  ///< by seed
 
 /// What each seed is compared at, by seed: the amount itself, or the least that the whole run of a member under this
-/// condition took.
+/// condition took, infinite while one is missing.
 std::vector<double> amounts(const Study& study, const StudyResults& results, const StudyBudget& budget,
                             const std::string& condition) {
   std::vector<double> found(study.seeds.size(), budget.amount);
   if (budget.unit == BudgetUnit::end || budget.amount > 0) return found;
   std::ranges::fill(found, std::numeric_limits<double>::infinity());
+  std::vector<bool> is_missing(found.size());
   for (size_t i = 0; i < study.members.size(); ++i) {
     if (study.members[i].condition != condition) continue;
     const auto runs = results_of(study, results, i);
-    for (size_t k = 0; k < runs.size(); ++k)
-      if (runs[k] && !runs[k]->diverged && !runs[k]->steps.empty())
+    for (size_t k = 0; k < runs.size(); ++k) {
+      if (!runs[k] || (!runs[k]->diverged && runs[k]->steps.empty()))
+        is_missing[k] = true;
+      else if (!runs[k]->diverged)
         found[k] = std::min(found[k], spent(*runs[k], budget.unit).back());
+    }
   }
+  for (size_t k = 0; k < found.size(); ++k)
+    if (is_missing[k]) found[k] = std::numeric_limits<double>::infinity();
   return found;
 }
 
@@ -104,7 +110,7 @@ class Analysis {
     const auto is_tested = [&](const StudyRow& row) { return row.is_primary && row.difference.p.has_value(); };
     for (const StudyRow& row : rows)
       if (is_tested(row)) p.push_back(*row.difference.p);
-    const std::vector<double> corrected = holm(p);
+    const std::vector<double> corrected = holm(p, study_.comparisons());
     size_t next = 0;
     for (StudyRow& row : rows) {
       if (is_tested(row)) row.corrected_p = corrected[next++];
@@ -113,9 +119,36 @@ class Analysis {
   }
 
   StudyVerdict verdict(const StudyRow& row) const {
+    const Lost lost = lost_pairs(row.member);
+    if (row.difference.pairs + lost.diverged < int64_t(study_.seeds.size())) return StudyVerdict::incomplete;
+    if (lost.diverged_alone > 0 && !is_worse(row)) return StudyVerdict::diverged;
     if (!row.corrected_p) return StudyVerdict::too_few_seeds;
-    if (*row.corrected_p >= test_level / double(study_.looks())) return StudyVerdict::not_distinguishable;
-    return (row.difference.mean < 0) == study_.lower_is_better ? StudyVerdict::better : StudyVerdict::worse;
+    if (!is_shown(row)) return StudyVerdict::not_distinguishable;
+    return is_worse(row) ? StudyVerdict::worse : StudyVerdict::better;
+  }
+
+  /// Seeds of which no difference can be taken.
+  struct Lost {
+    int64_t diverged = 0;        ///< the member's run, or the control's
+    int64_t diverged_alone = 0;  ///< of these, where only the member's did
+  };
+  Lost lost_pairs(size_t member) const {
+    const auto own = results_of(study_, results_, member),
+               control = results_of(study_, results_, study_.members[member].control);
+    Lost lost;
+    for (size_t k = 0; k < own.size(); ++k) {
+      const bool diverged = own[k] && own[k]->diverged, control_diverged = control[k] && control[k]->diverged;
+      lost.diverged += diverged || control_diverged;
+      lost.diverged_alone += diverged && !control_diverged;
+    }
+    return lost;
+  }
+
+  bool is_shown(const StudyRow& row) const {
+    return row.corrected_p && *row.corrected_p < test_level / double(study_.looks());
+  }
+  bool is_worse(const StudyRow& row) const {
+    return is_shown(row) && (row.difference.mean < 0) != study_.lower_is_better;
   }
 
   const Study& study_;
@@ -125,9 +158,9 @@ class Analysis {
 }  // namespace
 
 Study stopped_study(const Study& study, const StudyResults& results) {
-  const auto is_open = [&](const StudyRow& row) {
-    return row.is_primary && !study.is_control(row.member) &&
-           (row.missing > 0 || (row.verdict != StudyVerdict::better && row.verdict != StudyVerdict::worse));
+  const auto is_open = [](const StudyRow& row) {
+    return row.verdict == StudyVerdict::incomplete || row.verdict == StudyVerdict::too_few_seeds ||
+           row.verdict == StudyVerdict::not_distinguishable;
   };
   for (const int64_t stop : study.stops) {
     Study shorter = study;

@@ -12,15 +12,17 @@
 namespace wmtp {
 
 enum class StudyVerdict {
-  none,  ///< of the control, and of metrics that are only explored
-  too_few_seeds,
+  none,           ///< of the control, and of metrics that are only explored
+  incomplete,     ///< a seed is missing of the member or of the control
+  too_few_seeds,  ///< or ones without noise
+  diverged,       ///< where the control did not: the other seeds cannot make the member better
   not_distinguishable,
   better,
   worse
 };
 template <>
 inline constexpr auto names_of<StudyVerdict> =
-    std::array{"", "too few seeds", "not distinguishable", "better", "worse"};
+    std::array{"", "incomplete", "too few seeds", "diverged", "not distinguishable", "better", "worse"};
 static_assert(names_of<StudyVerdict>.size() == size_t(StudyVerdict::worse) + 1);
 
 /// A member by one metric at one budget.
@@ -35,7 +37,7 @@ struct StudyRow {
   double mean = 0, deviation = 0;  ///< over these seeds
   // Not of the control:
   PairedDifference difference;        ///< from the control, over seeds that both have
-  std::optional<double> corrected_p;  ///< Holm's, over all members and budgets of the primary metric
+  std::optional<double> corrected_p;  ///< Holm's, over all members and budgets of the primary metric, also missing ones
   std::optional<double> effect;       ///< the difference in standard deviations of the control over its seeds
   std::optional<double> smallest;     ///< the smallest difference that this noise and number of pairs would show
   StudyVerdict verdict = StudyVerdict::none;

@@ -10,6 +10,8 @@
 #include "experiment/canonical.hpp"
 #include "experiment/schema.hpp"
 #include "experiment/toml/toml_source.hpp"
+#include "job/identity.hpp"
+#include "job/stages.hpp"
 
 namespace wmtp {
 namespace {
@@ -263,6 +265,26 @@ Json study_definition(const Study& study, const LoadedMembers& members) {
                                           {"max_tokens", of.max_tokens}};
   definition["members"] = of_members;
   return definition;
+}
+
+Json study_inputs(const Study& study, const LoadedMembers& members, const Catalog& catalog) {
+  ExperimentHashes hashes(catalog, members.database);
+  std::vector<Json> all;
+  for (const Job& job : members.jobs) {
+    Stages stages;
+    for (const auto& [table, stage] : job.experiment.stages) stages[table].config_hash = hashes.hash(*stage);
+    Json& inputs = all.emplace_back(Json::object());
+    for (const auto& [name, hash] : input_hashes(job.experiment, stages, catalog, members.database))
+      inputs[name] = hash();
+  }
+  Json found = Json::object();
+  for (size_t i = 0; i < all.size(); ++i)
+    found[study.members[i].name] = study.is_control(i) ? all[i] : without(all[i], all[study.members[i].control]);
+  return found;
+}
+
+std::vector<std::string> input_changes(const Json& then, const Json& now) {
+  return then.is_object() && now.is_object() ? definition_changes(then, now) : std::vector<std::string>();
 }
 
 std::string study_hash(const Json& definition) {

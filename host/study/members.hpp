@@ -58,6 +58,13 @@ Json study_definition(const Study& study, const LoadedMembers& members);
 /// SHA-256 of the definition.
 std::string study_hash(const Json& definition);
 
+/// The data, weights and stages of the members with the first seed, by member and table: hashes of their content, as in
+/// the identity of a run, which the definition leaves out. Of each control all, of each other member what differs from
+/// its control. Errors as of a run whose inputs are missing.
+Json study_inputs(const Study& study, const LoadedMembers& members, const Catalog& catalog);
+/// As definition_changes. Empty if one of them is unknown.
+std::vector<std::string> input_changes(const Json& then, const Json& now);
+
 /// "seeds: [11,12] then, [11,12,13] now", one for each difference of two definitions.
 std::vector<std::string> definition_changes(const Json& then, const Json& now);
 

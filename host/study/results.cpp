@@ -69,6 +69,54 @@ StudyResult result_from(const Json& json, const std::string& where) {
   return found;
 }
 
+TriedChoice tried_from(const Json& json, const std::string& where) {
+  JsonFields fields(json, where);
+  TriedChoice found;
+  found.member = fields.text("member");
+  for (const Json& setting : fields.array("choice")) found.choice.push_back(setting.get<std::string>());
+  found.values = fields.array("values").get<std::vector<std::optional<double>>>();
+  fields.finish();
+  return found;
+}
+
+/// The definition, the inputs and the plan of a file, which are the first's, or have to agree with them.
+void add_head(const Json& json, const std::string& where, StudyResults& results) {
+  const Json& definition = json.at("definition");
+  const std::string hash = study_hash(definition);
+  const Json inputs = json.value("inputs", Json()), plan = json.value("plan", Json());
+  if (results.runs.empty()) {
+    results.hash = hash;
+    results.definition = definition;
+    results.inputs = inputs;
+    results.plan = plan;
+    return;
+  }
+  const auto refuse_other = [&](const std::string& what, const std::vector<std::string>& changes) {
+    throw Error(ExitStatus::data,
+                where + ": these are results of " + what + " than in the first file: " + join_names(changes));
+  };
+  if (results.hash != hash) refuse_other("another study", definition_changes(results.definition, definition));
+  if (const auto changes = input_changes(results.inputs, inputs); !changes.empty())
+    refuse_other("other data or models", changes);
+  if (!plan.is_object() || !plan.contains("changes")) return;
+  Json& all = results.plan.is_object() ? results.plan["changes"] : (results.plan = plan)["changes"];
+  for (const Json& change : plan["changes"])
+    if (std::ranges::find(all, change) == all.end()) all.push_back(change);
+}
+
+void add_result(StudyResult found, const std::string& where, std::vector<StudyResult>& runs) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ExitStatus::data, where + ": member " + printable(found.member) + what);
+  };
+  if (find_result(runs, found.member, found.seed))
+    refuse(" with seed " + std::to_string(found.seed) + " is there already; a member and a seed count once");
+  const auto other = std::ranges::find(runs, found.member, &StudyResult::member);
+  if (other != runs.end() && other->choice != found.choice)
+    refuse(": its runs have different values of the tuned keys: " + join_names(other->choice) + "; " +
+           join_names(found.choice) + "; tune once, and pass on the results with --known");
+  runs.push_back(std::move(found));
+}
+
 }  // namespace
 
 void read_curves(const LogReader& log, int64_t run, const std::vector<std::string>& metrics, StudyResult& found) {
@@ -109,12 +157,13 @@ const StudyResult* find_result(const std::vector<StudyResult>& runs, const std::
   return found == runs.end() ? nullptr : &*found;
 }
 
+OrderedJson to_json(const TriedChoice& tried) {
+  return {{"member", tried.member}, {"choice", tried.choice}, {"values", Json(tried.values)}};
+}
+
 OrderedJson to_json(const StudyResult& result) {
   OrderedJson metrics = OrderedJson::object();
-  for (const auto& [name, values] : result.metrics) {
-    metrics[name] = OrderedJson::array();
-    for (const auto& value : values) metrics[name].push_back(value ? OrderedJson(*value) : OrderedJson());
-  }
+  for (const auto& [name, values] : result.metrics) metrics[name] = Json(values);
   return {{"member", result.member},
           {"seed", result.seed},
           {"status", result.diverged ? "diverged" : "finished"},
@@ -134,26 +183,18 @@ void add_results(const std::filesystem::path& file, StudyResults& results) {
   try {
     if (!json.is_object() || !json.contains("results"))
       throw Error(ExitStatus::data, where + ": wanted results as `wmtp-host study FILE --json` writes them");
-    const Json& definition = json.at("definition");
-    const std::string hash = study_hash(definition);
-    if (results.runs.empty()) {
-      results.hash = hash;
-      results.definition = definition;
-      results.plan = json.value("plan", Json());
-    } else if (results.hash != hash) {
-      const auto changes = definition_changes(results.definition, definition);
-      throw Error(ExitStatus::data, where + ": these are results of another study than in the first file: " +
-                                        (changes.empty() ? "their definitions differ" : join_names(changes)));
-    }
+    add_head(json, where, results);
     size_t number = 0;
-    for (const Json& one : json.at("results")) {
-      StudyResult found = result_from(one, where + ": results[" + std::to_string(number++) + "]");
-      if (find_result(results.runs, found.member, found.seed))
-        throw Error(ExitStatus::data, where + ": member " + printable(found.member) + " with seed " +
-                                          std::to_string(found.seed) +
-                                          " is there already; a member and a seed count once");
-      results.runs.push_back(std::move(found));
+    for (const Json& one : json.value("tried", Json::array())) {
+      TriedChoice found = tried_from(one, where + ": tried[" + std::to_string(number++) + "]");
+      const auto is_same = [&](const TriedChoice& known) {
+        return known.member == found.member && known.choice == found.choice;
+      };
+      if (std::ranges::none_of(results.tried, is_same)) results.tried.push_back(std::move(found));
     }
+    number = 0;
+    for (const Json& one : json.at("results"))
+      add_result(result_from(one, where + ": results[" + std::to_string(number++) + "]"), where, results.runs);
   } catch (const Json::exception& error) {
     throw Error(ExitStatus::data,
                 where + ": wanted results as `wmtp-host study FILE --json` writes them: " + error.what());

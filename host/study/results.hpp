@@ -28,10 +28,19 @@ struct StudyResult {
   std::map<std::string, std::vector<std::optional<double>>> metrics;
 };
 
+/// What a choice of a member's tuned keys came to.
+struct TriedChoice {
+  std::string member;
+  TunedChoice choice;
+  std::vector<std::optional<double>> values;  ///< the primary metric at the end, by seed of the tuning
+};
+
 struct StudyResults {
   std::string hash;  ///< of the definition
   Json definition;
-  Json plan;  ///< as of begin_study(); null: unknown
+  Json inputs;  ///< as of study_inputs(); null: unknown
+  Json plan;    ///< as of begin_study(); null: unknown
+  std::vector<TriedChoice> tried;
   std::vector<StudyResult> runs;
 };
 
@@ -47,9 +56,10 @@ std::vector<std::string> unknown_metrics(const LogReader& log, const std::vector
 const StudyResult* find_result(const std::vector<StudyResult>& runs, const std::string& member, int64_t seed);
 
 OrderedJson to_json(const StudyResult& result);
+OrderedJson to_json(const TriedChoice& tried);
 
-/// Reads what `study --json` wrote, and joins it to `results`. Error(data) for anything else, and for a member and seed
-/// that are there already.
+/// Reads what `study --json` wrote, and joins it to `results`. Error(data) for anything else, for results of another
+/// definition or other inputs, and for a member and seed that are there already, or with another choice of tuned keys.
 void add_results(const std::filesystem::path& file, StudyResults& results);
 
 /// A metric where a run has spent this budget, linear between two validations; at the end its last value. nullopt if

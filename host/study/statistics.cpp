@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "base/random.hpp"
@@ -38,23 +37,24 @@ Interval bootstrap_interval(const std::vector<double>& values) {
 
 PairedDifference paired_difference(const std::vector<double>& differences) {
   const MeanAndError of = mean_and_error(differences);
-  PairedDifference found{of.count, of.mean, of.error * std::sqrt(double(of.count)), interval_95(of), {}, {}};
-  if (of.count < 2) return found;
+  PairedDifference found{of.count, of.mean, of.error * std::sqrt(double(of.count)), {}, {}, {}};
+  constexpr double rounding = 1e-12;
+  const bool is_constant = of.error <= rounding * std::fabs(of.mean);
+  if (of.count < 2 || (is_constant && of.mean != 0)) return found;
+  found.interval = interval_95(of);
   found.bootstrap = bootstrap_interval(differences);
-  const bool is_constant = of.error == 0;
-  const double t = is_constant ? std::numeric_limits<double>::infinity() : of.mean / of.error;
-  found.p = is_constant && of.mean == 0 ? 1 : two_sided_p(t, of.freedom);
+  found.p = is_constant ? 1 : two_sided_p(of.mean / of.error, of.freedom);
   return found;
 }
 
-std::vector<double> holm(const std::vector<double>& p) {
+std::vector<double> holm(const std::vector<double>& p, int64_t tests) {
   std::vector<size_t> order(p.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, {}, [&](size_t i) { return p[i]; });
   std::vector<double> corrected(p.size());
   double most = 0;
   for (size_t rank = 0; rank < order.size(); ++rank) {
-    most = std::max(most, std::min(1.0, double(p.size() - rank) * p[order[rank]]));
+    most = std::max(most, std::min(1.0, double(tests - int64_t(rank)) * p[order[rank]]));
     corrected[order[rank]] = most;
   }
   return corrected;

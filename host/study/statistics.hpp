@@ -14,7 +14,7 @@ struct PairedDifference {
   int64_t pairs = 0;
   double mean = 0;
   double deviation = 0;  ///< of a difference, with n - 1
-  // Without two pairs, nullopt.
+  // nullopt without two pairs, and where all differences are equal, but not 0: they show no noise to test against.
   std::optional<Interval> interval;   ///< 95%, by Student's t
   std::optional<Interval> bootstrap;  ///< 95%, percentiles of the means of 10,000 resamples
   std::optional<double> p;            ///< two-sided t test of a mean of 0
@@ -23,8 +23,9 @@ struct PairedDifference {
 /// Of finite differences. The resamples are the same in every call.
 PairedDifference paired_difference(const std::vector<double>& differences);
 
-/// Holm's p-values for a family of tests (Scandinavian Journal of Statistics 6, 1979), in the order of `p`.
-std::vector<double> holm(const std::vector<double>& p);
+/// Holm's p-values for a family of so many tests (Scandinavian Journal of Statistics 6, 1979), in the order of `p`.
+/// Those of the family that have no p count as 1. [tests >= p.size()]
+std::vector<double> holm(const std::vector<double>& p, int64_t tests);
 
 inline constexpr double test_level = 0.05, wanted_power = 0.8;
 

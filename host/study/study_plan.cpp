@@ -145,7 +145,8 @@ class Planner {
     for (const auto& [seed, run] : earlier_[i]) {
       const RunBySeed& of_controls = earlier_[study_.members[i].control];
       const auto control = of_controls.find(seed);
-      if (control == of_controls.end()) continue;
+      // A member whose tuned keys alone tell it from its control has, untuned, the control's runs.
+      if (control == of_controls.end() || control->second == run) continue;
       const auto value = last_value(run, seed), of_control = last_value(control->second, seed);
       if (!value || !of_control) continue;
       member.paired_seeds.push_back(seed);

@@ -43,7 +43,9 @@ std::string optional_text(const char* format, const std::optional<double>& value
 
 /// "worse; diverged in 1 of 3 seeds"
 std::string outcome(const Study& study, const StudyRow& row) {
-  std::string text = study.is_control(row.member) ? "control" : to_string(row.verdict);
+  std::string text = study.is_control(row.member)            ? "control"
+                     : row.verdict == StudyVerdict::diverged ? ""  // said below
+                                                             : to_string(row.verdict);
   const std::string of = " of " + counted(int64_t(study.seeds.size()), "seed");
   const auto add = [&](int64_t number, const char* what) {
     if (number > 0) text += (text.empty() ? "" : "; ") + (what + (" in " + std::to_string(number)) + of);
@@ -134,6 +136,35 @@ void print_costs(std::ostream& out, const Study& study, const StudyResults& resu
   print_table_of(out, lines);
 }
 
+std::string shown_seeds(const std::vector<int64_t>& seeds) {
+  std::vector<std::string> texts;
+  for (const int64_t seed : seeds) texts.push_back(std::to_string(seed));
+  return (seeds.size() == 1 ? "seed " : "seeds ") + join_names(texts);
+}
+
+/// What the choices of the tuned keys came to, means over the seeds of the tuning.
+void print_tried(std::ostream& out, const Study& study, const StudyResults& results) {
+  std::vector<Cells> lines{{"member", "tried"}};
+  for (const StudyMember& member : study.members) {
+    std::string of_member;
+    for (const TriedChoice& tried : results.tried) {
+      if (tried.member != member.name) continue;
+      double sum = 0;
+      bool has_all = !tried.values.empty();
+      for (const auto& value : tried.values) {
+        sum += value.value_or(0);
+        has_all = has_all && value;
+      }
+      of_member += (of_member.empty() ? "" : "; ") + join_names(tried.choice) + ": " +
+                   (has_all ? printed("%.4g", sum / double(tried.values.size())) : std::string("-"));
+    }
+    if (!of_member.empty()) lines.push_back({member.name, of_member});
+  }
+  if (lines.size() == 1) return;
+  out << "\nTuned by " << study.metric << " at the end, " << shown_seeds(study.tuning.seeds) << ":\n\n";
+  print_table_of(out, lines);
+}
+
 /// What was planned, what came out, and how the study changed after it was begun.
 void print_plan_kept(std::ostream& out, const Study& study, const StudyResults& results,
                      const StudyAnalysis& analysis) {
@@ -170,12 +201,6 @@ void print_plan_kept(std::ostream& out, const Study& study, const StudyResults& 
   if (changes.empty()) return;
   out << "\n**Changed after the first run** (" << results.plan.value("begun_at", "") << "):\n";
   for (const Json& change : changes) out << "- " << change.get<std::string>() << '\n';
-}
-
-std::string shown_seeds(const std::vector<int64_t>& seeds) {
-  std::vector<std::string> texts;
-  for (const int64_t seed : seeds) texts.push_back(std::to_string(seed));
-  return (seeds.size() == 1 ? "seed " : "seeds ") + join_names(texts);
 }
 
 void print_looks(std::ostream& out, const Study& study) {
@@ -229,6 +254,7 @@ void print_markdown(std::ostream& out, const Study& study, const StudyResults& r
   if (!study.stops.empty()) print_looks(out, study);
   out << "To the end of a run:\n\n";
   print_costs(out, study, results);
+  print_tried(out, study, results);
   print_machines(out, study, results);
   if (results.plan.is_object()) print_plan_kept(out, study, results, analysis);
 }
@@ -270,9 +296,12 @@ OrderedJson report_json(const Study& study, const StudyResults& results, const S
   OrderedJson json{{"study", study.name},
                    {"hash", results.hash},
                    {"definition", results.definition},
+                   {"inputs", results.inputs},
                    {"plan", results.plan},
+                   {"tried", OrderedJson::array()},
                    {"results", OrderedJson::array()},
                    {"analysis", OrderedJson::array()}};
+  for (const TriedChoice& tried : results.tried) json["tried"].push_back(to_json(tried));
   for (const StudyResult& result : results.runs) json["results"].push_back(to_json(result));
   const Table table = analysis_table(study, analysis);
   for (size_t i = 0; i < table.rows.size(); ++i) json["analysis"].push_back(row_object(table, i));

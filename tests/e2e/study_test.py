@@ -117,6 +117,20 @@ def test_results_of_other_machines_are_joined_and_not_counted_twice(place):
     assert "tokens has" in place.host("study", study, "--results", "c.json", wanted=4).err
 
 
+def test_results_of_other_data_or_models_are_not_mixed_with_new_ones(place):
+    study = write(place)
+    whole = json.loads(place.host("study", study, "--json", timeout=120).out)
+    assert whole["inputs"]["plain"]["data"] and list(whole["inputs"]["half of them"]) == ["pipeline"]
+    other = {**whole, "inputs": {**whole["inputs"], "plain": {**whole["inputs"]["plain"], "data": "other"}}}
+    (place.folder / "whole.json").write_text(json.dumps(other))
+    (place.folder / "part.json").write_text(json.dumps({**other, "results": whole["results"][:3]}))
+    refused = place.host("study", study, "--known", "part.json", wanted=4)
+    assert re.search(r'reads other data or models here .* of another study: plain.data: "other" then', refused.err)
+    for option in ("--known", "--results"):
+        shown = place.host("study", study, option, "whole.json")
+        assert "warning" in shown.err and "reads other data or models here" in shown.err, shown
+
+
 def test_a_stopped_study_continues_and_a_change_after_the_first_run_is_named(place):
     study = write(place, steps=60)
     running = place.start_command("study", study)
@@ -220,17 +234,33 @@ name = "tuned"
 experiment = "plain.toml"
 tune.optimizer.lr = [1e-9, 1e-2]
 
+[[study.members]]
+name = "wide"
+experiment = "plain.toml"
+tune.train.batch_size = [8]
+
 [study.tuning]
 seeds = [8]
 set.validation.batches = 1
 """
     study = write(place, text, steps=20)
-    ended = place.host("study", study, "--jobs", "2", timeout=240)
+    ended = place.host("study", study, "--jobs", "2", "-o", "report", timeout=240)
     assert "tuned tuned: optimizer.lr=0.01, the best of 2 choices" in ended.err
     rates = place.log.query("SELECT r.seed, p.value_num AS lr FROM runs AS r JOIN run_params AS p ON p.run_id = r.id "
                             "WHERE r.name LIKE 'small-%tuned' AND p.key = 'optimizer.lr' ORDER BY r.id")
     assert sorted((row["seed"], row["lr"]) for row in rates) == [(5, 1e-2), (6, 1e-2), (8, 1e-9), (8, 1e-2)]
     assert "optimizer.lr=0.01 |" in ended.out
+    report = json.loads((place.folder / "report/small.json").read_text())
+    tried = {(one["member"], *one["choice"]): one["values"] for one in report["tried"]}
+    assert sorted(tried) == [("tuned", "optimizer.lr=0.01"), ("tuned", "optimizer.lr=1e-9"),
+                             ("wide", "train.batch_size=8")]
+    assert tried["tuned", "optimizer.lr=0.01"][0] < tried["tuned", "optimizer.lr=1e-9"][0]
+    assert re.search(r"\| tuned \| optimizer.lr=1e-9: \S+; optimizer.lr=0.01: \S+ \|", ended.out)
+    operations = {one["member"]: one["operations_per_step"] for one in report["results"]}
+    assert operations["wide"] == 4 * operations["plain"], "those of the values that were chosen"
+    planned = json.loads(place.host("plan", study, "--json").out)["members"]
+    assert planned["half of them"]["paired_seeds"] == [5, 6]
+    assert planned["tuned"]["paired_seeds"] == [], "untuned, these are the control's own runs"
 
 
 EVALUATED = """

@@ -6,15 +6,15 @@
 namespace wmtp {
 
 TextPlan text_plan(const Experiment& experiment, const std::filesystem::path& cache) {
-  const auto short_hash = [](const std::string& text) { return sha256_hex(text).substr(0, 16); };
   TextPlan plan;
   plan.split = split_text(experiment);
   const TextContent content = text_content(experiment, plan.split, cache);
   const TokenizerConfig& tokenizer = experiment.data.tokenizer;
   const std::string settings = "format " + std::to_string(text_format_version) + " " + to_string(tokenizer.kind) + " " +
                                std::to_string(tokenizer.vocab_size) + " " + content.tokenizer;
-  if (tokenizer.kind == TokenizerKind::bpe) plan.tokenizer = cache / ("tokenizer-" + short_hash(settings) + ".model");
-  plan.folder = cache / short_hash(settings + " " + content.train + " " + content.validation);
+  if (tokenizer.kind == TokenizerKind::bpe)
+    plan.tokenizer = cache / ("tokenizer-" + short_sha256_hex(settings) + ".model");
+  plan.folder = cache / short_sha256_hex(settings + " " + content.train + " " + content.validation);
   return plan;
 }
 

@@ -32,8 +32,6 @@ using Log = std::function<void(const std::string&)>;
 
 constexpr size_t max_warnings = 5;
 
-std::string short_hash(const std::string& text) { return sha256_hex(text).substr(0, 16); }
-
 /// Encodes `parts` into `folder`/`name`.bin and returns their entry of prepared.json. `warn`: whether to log skipped
 /// files; if both parts come from the same files, only the training part does.
 Json encode_parts(const std::vector<TextPart>& parts, const std::string& name, bool warn, const Tokenizer& tokenizer,
@@ -118,7 +116,7 @@ std::unique_ptr<TokenWindows> open_part(const Experiment& experiment, const fs::
 /// Of token files only the tokenizer is prepared, where there is one.
 fs::path tokenizer_folder(const Experiment& experiment, const fs::path& cache) {
   const std::string hash = tokenizer_hash(experiment.resolve(experiment.data.tokenizer.file));
-  return cache / short_hash("tokenizer of token files " + std::to_string(text_format_version) + " " + hash);
+  return cache / short_sha256_hex("tokenizer of token files " + std::to_string(text_format_version) + " " + hash);
 }
 
 void prepare_text(const Experiment& experiment, const fs::path& cache, const Log& log) {

@@ -100,11 +100,42 @@ TEST_F(StudyOfThreeSeeds, CountsRunsThatDivergedAndSeedsThatAreMissing) {
   results_.runs.pop_back();
   EXPECT_EQ(row(1).diverged, 1);
   EXPECT_EQ(row(1).difference.pairs, 2);
+  EXPECT_EQ(row(1).verdict, StudyVerdict::diverged) << "however good the others are";
   EXPECT_EQ(row(2).missing, 1);
+  EXPECT_EQ(row(2).verdict, StudyVerdict::incomplete);
   std::ostringstream text;
   print_markdown(text, study_, results_, analyse(study_, results_));
   EXPECT_NE(text.str().find("diverged in 1 of 3 seeds"), std::string::npos) << text.str();
   EXPECT_NE(text.str().find("missing in 1 of 3 seeds"), std::string::npos) << text.str();
+}
+
+TEST_F(StudyOfThreeSeeds, DecidesNothingWhileRunsAreMissing) {
+  study_.budgets.push_back({BudgetUnit::seconds, 0});
+  std::erase_if(results_.runs, [](const StudyResult& run) { return run.member == "same"; });
+  const StudyRow good = row(1), at_shortest = row(1, 1);
+  EXPECT_EQ(good.verdict, StudyVerdict::better);
+  EXPECT_DOUBLE_EQ(*good.corrected_p, 4 * *good.difference.p) << "two members at two budgets, of which one has a p";
+  EXPECT_EQ(at_shortest.verdict, StudyVerdict::incomplete) << "the missing run may be the shortest";
+  results_.runs.pop_back();  // of "good", with seed 3
+  EXPECT_EQ(row(1).verdict, StudyVerdict::incomplete);
+}
+
+TEST_F(StudyOfThreeSeeds, ComparesNothingWithAControlThatIsMissing) {
+  results_.runs.erase(results_.runs.begin());
+  EXPECT_EQ(row(1).missing, 0);
+  EXPECT_EQ(row(1).verdict, StudyVerdict::incomplete);
+}
+
+TEST_F(StudyOfThreeSeeds, MakesNoMemberBetterThatDivergesWhereItsControlDoesNot) {
+  study_.seeds = {1, 2, 3, 4};
+  for (const char* member : {"plain", "good", "same"}) results_.runs.push_back(made(member, 4, 5));
+  (results_.runs.end() - 2)->diverged = true;
+  EXPECT_EQ(row(1).verdict, StudyVerdict::diverged);
+  (results_.runs.end() - 3)->diverged = true;
+  EXPECT_EQ(row(1).verdict, StudyVerdict::better) << "the control diverged, too";
+  (results_.runs.end() - 3)->diverged = false;
+  study_.lower_is_better = false;
+  EXPECT_EQ(row(1).verdict, StudyVerdict::worse);
 }
 
 TEST_F(StudyOfThreeSeeds, SaysWhichSeedsRanOnSeveralMachines) {
@@ -123,6 +154,9 @@ TEST_F(StudyOfThreeSeeds, IsReadBackFromItsJsonAlsoInParts) {
   for (size_t i = 0; i < results_.runs.size(); ++i) parts[i < 3 ? 0 : 1].runs.push_back(results_.runs[i]);
   for (size_t i = 0; i < 2; ++i) {
     parts[i].definition = results_.definition;
+    parts[i].tried = {{"good", {"optimizer.lr=0.1"}, {4.5, std::nullopt}}};
+    parts[i].inputs = {{"plain", {{"data", "abc"}}}};
+    parts[i].plan = {{"begun_at", "now"}, {"changes", {"of " + std::to_string(i)}}};
     std::ofstream(folder.path() / std::to_string(i)) << report_json(study_, parts[i], analyse(study_, parts[i]));
   }
   StudyResults joined;
@@ -131,13 +165,43 @@ TEST_F(StudyOfThreeSeeds, IsReadBackFromItsJsonAlsoInParts) {
   std::ostringstream once, again;
   print_markdown(once, study_, results_, analyse(study_, results_));
   print_markdown(again, study_, joined, analyse(study_, joined));
+  EXPECT_EQ(joined.tried.size(), 1u);
+  EXPECT_EQ(joined.plan["changes"], Json({"of 0", "of 1"}));
+  EXPECT_NE(again.str().find("| good | optimizer.lr=0.1: - |"), std::string::npos) << again.str();
+  joined.tried.clear();
+  joined.plan = nullptr;
+  again.str("");
+  print_markdown(again, study_, joined, analyse(study_, joined));
   EXPECT_EQ(once.str(), again.str());
-  try {
-    add_results(folder.path() / "1", joined);
-    FAIL() << "a member and a seed twice";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("is there already"), std::string::npos) << error.what();
-  }
+}
+
+TEST_F(StudyOfThreeSeeds, JoinsNoResultsThatDoNotBelongTogether) {
+  const test::TemporaryFolder folder;
+  const auto written = [&](const std::string& name, const StudyResults& of) {
+    std::ofstream(folder.path() / name) << report_json(study_, of, analyse(study_, of));
+    return folder.path() / name;
+  };
+  const auto refused = [&](const StudyResults& second, const std::string& wanted) {
+    StudyResults joined;
+    add_results(written("first", results_), joined);
+    try {
+      add_results(written("second", second), joined);
+      ADD_FAILURE() << "wanted: " << wanted;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(wanted), std::string::npos) << error.what();
+    }
+  };
+  results_.definition = {{"metric", "valid/loss"}};
+  results_.inputs = {{"plain", {{"data", "abc"}}}};
+  refused(results_, "member \"plain\" with seed 1 is there already");
+  StudyResults other = results_;
+  for (StudyResult& run : other.runs) run.seed += 10;
+  other.runs[1].choice = {"optimizer.lr=0.1"};
+  refused(other, "member \"good\": its runs have different values of the tuned keys: ; optimizer.lr=0.1");
+  other.inputs["plain"]["data"] = "def";
+  refused(other, "other data or models than in the first file: plain.data: \"abc\" then, \"def\" now");
+  other.definition["metric"] = "valid/ce_head_1";
+  refused(other, "another study");
 }
 
 TEST_F(StudyOfThreeSeeds, IsDrawnWithAllMembersAndNothingThatBreaksXml) {

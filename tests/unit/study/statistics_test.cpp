@@ -34,18 +34,24 @@ TEST(Statistics, SaysNothingOfOnePair) {
   EXPECT_FALSE(one.p || one.interval || one.bootstrap || none.p);
 }
 
-TEST(Statistics, TellsEqualValuesFromAConstantDifference) {
+TEST(Statistics, TestsNothingAgainstNoNoise) {
   EXPECT_EQ(*paired_difference({0, 0, 0}).p, 1);
-  EXPECT_EQ(*paired_difference({-1, -1, -1}).p, 0);
+  for (const double equal : {-1.0, 0.1, 3.0 / 512}) {
+    const PairedDifference found = paired_difference({equal, equal, equal});
+    EXPECT_NEAR(found.mean, equal, 1e-15);
+    EXPECT_FALSE(found.p || found.interval || found.bootstrap) << equal;
+  }
 }
 
 // statsmodels' multipletests(method="holm"), and the definition: the k-th smallest of m times m - k + 1, never less
 // than the one before.
 TEST(Statistics, CorrectsAsHolm) {
-  EXPECT_THAT(holm({0.01, 0.04, 0.03, 0.005}), ElementsAre(DoubleNear(0.03, 1e-15), DoubleNear(0.06, 1e-15),
-                                                           DoubleNear(0.06, 1e-15), DoubleNear(0.02, 1e-15)));
-  EXPECT_THAT(holm({0.9, 0.8}), ElementsAre(1, 1));
-  EXPECT_THAT(holm({}), ElementsAre());
+  EXPECT_THAT(holm({0.01, 0.04, 0.03, 0.005}, 4), ElementsAre(DoubleNear(0.03, 1e-15), DoubleNear(0.06, 1e-15),
+                                                              DoubleNear(0.06, 1e-15), DoubleNear(0.02, 1e-15)));
+  EXPECT_THAT(holm({0.9, 0.8}, 2), ElementsAre(1, 1));
+  EXPECT_THAT(holm({}, 0), ElementsAre());
+  EXPECT_THAT(holm({0.03, 0.01}, 4), ElementsAre(DoubleNear(0.09, 1e-15), DoubleNear(0.04, 1e-15)))
+      << "with two of 1 in the family";
 }
 
 TEST(Statistics, ShowsLessWithMoreTests) {
