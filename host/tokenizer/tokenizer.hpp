@@ -27,6 +27,9 @@ class Tokenizer {
   /// encoded in the same way; -1 if it is the first. (For Reads::repaired, the text must already be UTF-8.)
   virtual size_t encode_begin(std::string_view text, bool more_follows, std::vector<int32_t>& ids,
                               int32_t before = -1) const;
+  /// Whether encode_begin can continue a text that is encoded already. Otherwise a whole text has to be encoded at
+  /// once, because the tokenizer changes more at its beginning than the ids of a space.
+  virtual bool encodes_continuations() const { return true; }
   virtual std::string decode(const std::vector<int32_t>& ids) const = 0;
   /// The text that an id stands for, including that of special tokens, which decode() leaves out.
   virtual std::string piece(int32_t id) const { return decode({id}); }

@@ -59,7 +59,10 @@ fs::path tool_use_template_file(const fs::path& file) {
 
 void read_named_tokens(const Json& config, TokenizerConfigFile& file) {
   const auto add = [&](const Json& list, const auto& key) {
-    if (const std::string token = token_of(list, key); !token.empty()) file.named.push_back(token);
+    const std::string token = token_of(list, key);
+    if (token.empty()) return;
+    file.named.push_back(token);
+    if (std::string_view(key) == "pad_token") file.pad_token = token;
   };
   for (const auto& [key, value] : config.items()) {
     if (key.ends_with("_token")) add(config, key);
@@ -138,8 +141,7 @@ std::optional<TokenizerConfigFile> read_tokenizer_config(const fs::path& file) {
                            flag("split_special_tokens", false), !is_llama || flag("add_prefix_space", true)};
   if (is_gpt2) read.byte_level_prefix = flag("add_prefix_space", false);
   read_tokens(config, where, read);
-  if (is_tokenizer_json(file) && !config.contains("added_tokens_decoder"))
-    read_older_files(file.parent_path(), config, read);
+  if (!config.contains("added_tokens_decoder")) read_older_files(file.parent_path(), config, read);
   return read;
 }
 

@@ -37,12 +37,12 @@ struct TokenizerConfigFile {
     bool normalized, lstrip, rstrip, single_word;
   };
   std::vector<AddedToken> added = {};  ///< the added_tokens_decoder
-  std::vector<std::string> named =
-      {};  ///< other special tokens, which transformers adds to a tokenizer.json without them
+  std::vector<std::string> named = {};  ///< other special tokens, which transformers adds to a tokenizer without them
+  std::string pad_token = {};           ///< one of these, which no text contains; "" if not named
 };
 /// tokenizer_config.json in the folder of `file`; nullopt if there is none. Error(data) if it is malformed, or appends
-/// an EOS to every text: prompts would end with it. Beside a tokenizer.json, also the tokens of the older files
-/// special_tokens_map.json and added_tokens.json, which transformers reads unless there is an added_tokens_decoder.
+/// an EOS to every text: prompts would end with it. Also the tokens of the older files special_tokens_map.json and
+/// added_tokens.json, which transformers reads unless there is an added_tokens_decoder.
 std::optional<TokenizerConfigFile> read_tokenizer_config(const std::filesystem::path& file);
 
 struct ChatTemplateFile {

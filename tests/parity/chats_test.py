@@ -243,6 +243,29 @@ def test_answers_marked_in_the_template_are_those_of_transformers(place, tokeniz
         assert answers == encoded["assistant_masks"], messages
 
 
+@pytest.mark.parametrize("kind", TOKENIZERS)
+def test_an_answer_to_a_string_continues_its_prompt(place, kind):
+    """Where no token spans both, the ids are those of the whole text: no tokenizer adds a space before the answer."""
+    tokenizer = write_tokenizer(place.folder, TOKENIZERS[kind](), CHATML)
+    draw, text = random.Random(5), mixed_text(60_000, 5)
+    lines = []
+    for _ in range(300):
+        begin = draw.randrange(len(text) - 100)
+        cut, end = begin + draw.randint(1, 60), begin + draw.randint(61, 100)
+        lines.append({"prompt": text[begin:cut], "completion": text[cut:end]})
+    write_lines(place, lines)
+    compared = 0
+    for line, (ids, answers) in zip(lines, prepared(place), strict=True):
+        asked, whole = (tokenizer(part, add_special_tokens=False)["input_ids"]
+                        for part in (line["prompt"], line["prompt"] + line["completion"]))
+        if whole[:len(asked)] != asked:
+            continue
+        compared += 1
+        assert ids == whole + [tokenizer.eos_token_id], line
+        assert answers.index(1) == len(asked)
+    assert compared > 150
+
+
 def tiny_model(place, lines, **data):
     """Of one step, which keeps the tokenizer and the template of its data."""
     write_lines(place, lines)

@@ -145,6 +145,26 @@ def test_a_config_that_means_something_else_leaves_the_tokenizer_out(place, llam
     place.refuse_command(4, "tokenizer.model has no piece <begin>", command=["generate", "named", "a"])
 
 
+def test_tokens_that_transformers_adds_to_a_model_are_refused(place, llama_pieces):
+    """Except for a pad_token, which no text contains."""
+    theirs = write_llama(place, LLAMA_CONFIG | {"pad_token": "<pad>"}, llama_pieces)
+    place.host("checkpoint", "import", "theirs", "-o", "pads")
+    assert len(prompt_ids(place, "pads")) > 1
+    new = {"2000": {"content": "<|im_end|>", "special": True}}
+    for config, older, wanted in (
+            ({"added_tokens_decoder": new}, None, r"has no piece <\|im_end\|>, which tokenizer_config.json"),
+            ({"additional_special_tokens": ["<|im_end|>"]}, None, r"has no piece <\|im_end\|>"),
+            ({}, {"<|im_end|>": 2000}, r"has no piece <\|im_end\|>.*; use a tokenizer.json"),
+            ({"eos_token": "<unk>"}, None, "ends texts with </s>, but the eos_token of .* is <unk>")):
+        (theirs / "tokenizer_config.json").write_text(json.dumps(LLAMA_CONFIG | config))
+        if older:
+            (theirs / "added_tokens.json").write_text(json.dumps(older))
+        data = {"kind": "text", "files": ["text"], "tokenizer": {"kind": "file", "file": "theirs/tokenizer.model"}}
+        (place.folder / "text").write_text("a text\n" * 100)
+        place.refuse(4, wanted, data=data, model__vocab_size=2000)
+        (theirs / "added_tokens.json").unlink(missing_ok=True)
+
+
 def test_a_tokenizer_of_another_vocabulary_is_not_used(place, llama_pieces, json_of_llama):
     theirs = write_llama(place, LLAMA_CONFIG, llama_pieces)
     random_llama(vocab_size=512).save_pretrained(theirs)

@@ -22,6 +22,18 @@ namespace fs = std::filesystem;
 /// A 60-bit hash: among a million texts, the chance of any collision is about one in two million.
 int64_t hash60(std::string_view text) { return std::stoll(sha256_hex(text).substr(0, 15), nullptr, 16); }
 
+/// What a record asks, without fields that its format does not read and without weights, so that the same question has
+/// the same identity however its line is written; all of it, if it asks nothing.
+std::string question_of(const Record& record) {
+  Json question = Json::array({record.instruction, record.input, Json(record.tools)});
+  for (size_t i = 0; i < record.messages.size(); ++i) {
+    if (i > 0 && i >= record.prompt_messages && record.messages[i].at("role") == "assistant") break;
+    question.push_back(Json(record.messages[i]));
+  }
+  if (record.instruction.empty() && record.input.empty()) question.push_back(record.output);  // of a chat: ""
+  return question.dump();
+}
+
 class LineReader {
  public:
   LineReader(const fs::path& file, int64_t number, std::string_view line, const RecordNeeds& needs,
@@ -39,7 +51,9 @@ class LineReader {
     try {
       const OrderedJson ordered = ordered_object(line_);
       RecordFields(format, ordered, refuse, needs_.weights).read(record_, [&] {
-        if (good_) on_record(record_);
+        if (!good_) return;
+        if (!has_task_id_) record_.identity = hash60(question_of(record_));
+        on_record(record_);
       });
     } catch (const LineMistake& mistake) {
       add(mistake);
@@ -64,14 +78,15 @@ class LineReader {
   /// The fields of every format.
   void fill(const Json& json, const std::string& format) {
     const bool is_preference = format == "preferences";
-    if (const Json* id = find_field(json, "task_id")) {
+    const Json* const id = find_field(json, "task_id");
+    has_task_id_ = id != nullptr;
+    if (id) {
       if (id->is_string() || id->is_number_integer())
         record_.problem = hash60(id->is_string() ? id->get<std::string>() : id->dump());
       else
         refuse_field("task_id", id, "a string or an integer");
     }
-    const Json* prompt = is_preference ? find_field(json, "prompt") : nullptr;
-    record_.identity = record_.problem >= 0 ? record_.problem : hash60(prompt ? prompt->dump() : line_);
+    record_.identity = record_.problem;
     if (is_preference && record_.problem < 0) record_.problem = hash60(line_);
     const Json* correct = is_preference ? nullptr : find_field(json, "is_correct");
     if (correct && correct->is_boolean())
@@ -106,7 +121,7 @@ class LineReader {
   const RecordNeeds& needs_;
   RecordMistakes& mistakes_;
   Record record_;
-  bool good_ = true;
+  bool good_ = true, has_task_id_ = false;
 };
 
 }  // namespace

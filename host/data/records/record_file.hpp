@@ -35,7 +35,7 @@ struct Record : Prompt {
   std::string output;          ///< empty for a chat
   size_t prompt_messages = 0;  ///< of a chat: its answers are the assistant's messages after these
   int64_t problem = -1;  ///< hash of task_id (of the line for a preference), the same for all answers; -1 without one
-  int64_t identity = 0;  ///< hash of task_id, without it of the line (of the prompt for a preference); never negative
+  int64_t identity = 0;  ///< hash of task_id, without it of what the record asks; never negative
   std::optional<bool> correct;
   std::optional<int64_t> difficulty;
   bool has_weights = false;            ///< whether its line has a weight or weights, also of a message
@@ -52,8 +52,8 @@ struct RecordNeeds {
   bool weights = false;     ///< otherwise weights are not read
 };
 
-/// Whether validation holds out the record's problem: one problem in twenty. Depends only on task_id, so that every
-/// experiment holds out the same problems.
+/// Whether validation holds out the record's problem: one problem in twenty. Depends only on task_id or the question, so
+/// that every experiment holds out the same problems.
 inline bool is_held_out(const Record& record) { return record.identity % 20 == 0; }
 
 /// The mistakes of several files, for one error message.

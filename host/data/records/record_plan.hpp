@@ -10,7 +10,7 @@
 
 namespace wmtp {
 
-inline constexpr int records_format = 3;
+inline constexpr int records_format = 4;
 
 struct RecordPlan {
   RecordFiles files;

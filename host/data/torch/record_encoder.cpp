@@ -75,19 +75,45 @@ EncodedRecord RecordEncoder::encode(const Record& record) {
     throw Error(ExitStatus::data, "records of messages need " + template_setting(wanted_.where, "chat") +
                                       ", the tokenizer's chat template, or " +
                                       template_setting(wanted_.where, "chatml") + "; found \"" + name + "\"");
-  EncodedRecord encoded{tokenizer_.encode(format_prompt(record, name)), {}};
-  encoded.turns = {int32_t(encoded.ids.size())};
-  const std::vector<int32_t> answer = tokenizer_.encode(record.output);
-  encoded.ids.insert(encoded.ids.end(), answer.begin(), answer.end());
-  const auto end_of_text = int32_t(tokenizer_.end_of_text());
-  if (answer.empty() || answer.back() != end_of_text) encoded.ids.push_back(end_of_text);
-  const auto before = int32_t(begin_text(encoded.ids));
-  encoded.turns[0] += before;
+  EncodedRecord encoded = encode_strings(format_prompt(record, name), record);
+  const bool has_answer = encoded.turns[0] < int32_t(encoded.ids.size());
+  if (const auto end = int32_t(tokenizer_.end_of_text()); !has_answer || encoded.ids.back() != end) {
+    encoded.ids.push_back(end);
+    if (!record.weights.empty()) encoded.weights.push_back(record.weights.front().others);
+  }
+  const size_t before = begin_text(encoded.ids);
+  encoded.turns[0] += int32_t(before);
+  if (!record.weights.empty()) encoded.weights.insert(encoded.weights.begin(), before, record.weight);
+  return encoded;
+}
+
+/// Without what begins and ends a text.
+EncodedRecord RecordEncoder::encode_strings(const std::string& prompt, const Record& record) const {
+  const bool is_continued = tokenizer_.encodes_continuations();
+  EncodedRecord encoded;
+  int32_t last = -1;
+  if (is_continued) {
+    encoded.ids = tokenizer_.encode(prompt);
+    encoded.turns = {int32_t(encoded.ids.size())};
+    last = encoded.ids.empty() ? -1 : encoded.ids.back();
+    tokenizer_.encode_begin(record.output, /*more_follows=*/false, encoded.ids, last);
+  } else {
+    encoded = encode_parts({prompt, record.output});
+  }
   if (record.weights.empty()) return encoded;
   const AnswerWeights& of_answer = record.weights.front();
   encoded.weights.assign(encoded.ids.size(), of_answer.others);
   std::fill_n(encoded.weights.begin(), encoded.turns[0], record.weight);
-  weigh_spans(record.output, of_answer.spans, encoded.weights.data() + encoded.turns[0]);
+  if (is_continued) {
+    weigh_spans(record.output, of_answer.spans, encoded.weights.data() + encoded.turns[0], last);
+    return encoded;
+  }
+  std::vector<AnswerWeights::Span> spans = of_answer.spans;
+  for (AnswerWeights::Span& span : spans) {
+    span.begin += prompt.size();
+    span.end += prompt.size();
+  }
+  weigh_spans(prompt + record.output, spans, encoded.weights.data());
   return encoded;
 }
 
@@ -193,8 +219,8 @@ std::vector<float> RecordEncoder::chat_weights(const Record& record, const std::
 }
 
 /// Weights of the ids of a text: those of each span replace what they were.
-void RecordEncoder::weigh_spans(const std::string& text, const std::vector<AnswerWeights::Span>& spans,
-                                float* weights) const {
+void RecordEncoder::weigh_spans(const std::string& text, const std::vector<AnswerWeights::Span>& spans, float* weights,
+                                int32_t before) const {
   if (spans.empty()) return;
   std::vector<std::string> parts;
   size_t done = 0;
@@ -204,7 +230,7 @@ void RecordEncoder::weigh_spans(const std::string& text, const std::vector<Answe
     done = span.end;
   }
   parts.push_back(text.substr(done));
-  const std::vector<int32_t> turns = encode_parts(parts).turns;
+  const std::vector<int32_t> turns = encode_parts(parts, before).turns;
   for (size_t i = 0; i < spans.size(); ++i)
     std::fill(weights + turns[2 * i], weights + turns[2 * i + 1], spans[i].weight);
 }
@@ -232,10 +258,17 @@ std::string RecordEncoder::decode_with_offsets(const std::vector<int32_t>& ids, 
   return text;
 }
 
-EncodedRecord RecordEncoder::encode_parts(const std::vector<std::string>& parts) const {
+std::vector<int32_t> RecordEncoder::encode_text(std::string_view text, int32_t before) const {
+  if (before < 0) return tokenizer_.encode(text);
+  std::vector<int32_t> ids;
+  tokenizer_.encode_begin(text, /*more_follows=*/false, ids, before);
+  return ids;
+}
+
+EncodedRecord RecordEncoder::encode_parts(const std::vector<std::string>& parts, int32_t before) const {
   std::string text;
   for (const std::string& part : parts) text += part;
-  EncodedRecord encoded{tokenizer_.encode(text), {}};
+  EncodedRecord encoded{encode_text(text, before), {}};
   const std::vector<int32_t>& ids = encoded.ids;
   std::vector<size_t> ends, ends_before;
   const bool is_kept = decode_with_offsets(ids, ends) == text;  // not so if the tokenizer normalizes it or adds spaces
@@ -244,7 +277,7 @@ EncodedRecord RecordEncoder::encode_parts(const std::vector<std::string>& parts)
   for (size_t i = 0; i + 1 < parts.size(); ++i) {
     bytes += parts[i].size();
     if (are_separate) {
-      const std::vector<int32_t> part = tokenizer_.encode(parts[i]);
+      const std::vector<int32_t> part = encode_text(parts[i], before);
       are_separate =
           part.size() <= ids.size() - done && std::equal(part.begin(), part.end(), ids.begin() + std::ptrdiff_t(done));
       if (are_separate) done += part.size();
@@ -253,7 +286,7 @@ EncodedRecord RecordEncoder::encode_parts(const std::vector<std::string>& parts)
     const size_t end = is_kept ? bytes
                        : are_separate
                            ? (done == 0 ? 0 : ends[done - 1])
-                           : decode_with_offsets(tokenizer_.encode(text.substr(0, bytes)), ends_before).size();
+                           : decode_with_offsets(encode_text(text.substr(0, bytes), before), ends_before).size();
     // The first id that ends after a prompt; after an answer, the first that does not begin before its end.
     const bool is_prompt = i % 2 == 0;
     const auto found =

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -46,8 +47,9 @@ class RecordEncoder {
       : wanted_(std::move(wanted)), tokenizer_(tokenizer) {}
 
   /// data.template, by default "alpaca" for instructions, "none" for strings of `format` completions and preferences,
-  /// "chat" for messages. A chat is encoded as a whole; as in transformers, every token that has a character of an
-  /// answer belongs to it, and so to a span of weights. Throws a LineMistake, or the errors of ChatTemplate.
+  /// "chat" for messages. An answer to a string begins with a token of its own, which continues the prompt's text. A
+  /// chat is encoded as a whole; as in transformers, every token that has a character of an answer belongs to it, and
+  /// so to a span of weights. Throws a LineMistake, or the errors of ChatTemplate.
   EncodedRecord encode(const Record& record);
   /// The ids that encode() would make of a record up to an answer that follows it, unless a token spans both; as in
   /// transformers, that answer's text then begins with a token of its own. Only for messages of one user, "alpaca",
@@ -58,10 +60,14 @@ class RecordEncoder {
 
  private:
   EncodedRecord encode_chat(const Record& record, const std::string& prompt_template);
-  EncodedRecord encode_parts(const std::vector<std::string>& parts) const;
+  EncodedRecord encode_strings(const std::string& prompt, const Record& record) const;
+  /// `before`: the last id of the text that the parts continue; -1: none.
+  EncodedRecord encode_parts(const std::vector<std::string>& parts, int32_t before = -1) const;
+  std::vector<int32_t> encode_text(std::string_view text, int32_t before) const;
   std::vector<float> chat_weights(const Record& record, const std::vector<std::string>& parts,
                                   const EncodedRecord& encoded) const;
-  void weigh_spans(const std::string& text, const std::vector<AnswerWeights::Span>& spans, float* weights) const;
+  void weigh_spans(const std::string& text, const std::vector<AnswerWeights::Span>& spans, float* weights,
+                   int32_t before = -1) const;
   ChatTemplate& chat_template();
   void set_end(EncodedPrompt& prompt, const ChatPrompt& chat) const;
   /// The text that the ids stand for, and where the text of each id ends in it.

@@ -94,10 +94,11 @@ class SentencePieceTokenizer : public Tokenizer {
     if (!has_words_) without_prefix_.reset();
     for (const std::string& piece : bytes_)
       for (size_t i = 1; i < piece.size(); ++i) joined_[byte(piece[i - 1])].set(byte(piece[i]));
-    add_begin_of_text(model);
+    if (const auto config = read_tokenizer_config(model)) apply(*config, model);
   }
 
   Reads reads() const override { return Reads::utf8; }
+  bool encodes_continuations() const override { return keeps_texts_ || without_prefix_; }
   int64_t vocab_size() const override { return processor_.GetPieceSize(); }
   int64_t end_of_text() const override { return processor_.eos_id(); }
   std::vector<int32_t> prefix_ids() const override { return prefix_ids_; }
@@ -190,15 +191,32 @@ class SentencePieceTokenizer : public Tokenizer {
     return ids;
   }
 
-  void add_begin_of_text(const fs::path& model) {
-    const auto config = read_tokenizer_config(model);
-    if (!config || !config->add_bos_token) return;
-    const std::string& name = config->bos_token;
+  bool is_piece(const std::string& name, int id) const {
+    return id >= 0 && id < processor_.GetPieceSize() && processor_.IdToPiece(id) == name;
+  }
+
+  /// The tokens that the file names, which transformers adds where the model lacks them, and the BOS.
+  void apply(const TokenizerConfigFile& config, const fs::path& model) {
+    const auto refuse = [&](const std::string& what) { throw Error(ExitStatus::data, model.string() + " " + what); };
+    const std::string beside = std::string(tokenizer_config_name) + " (or an older file) in the same folder";
+    const auto refuse_token = [&](const std::string& token) {
+      if (token != config.pad_token)
+        refuse("has no piece " + token + ", which " + beside +
+               " adds, so that transformers makes other ids; use a tokenizer.json, as save_pretrained() writes it");
+    };
+    for (const TokenizerConfigFile::AddedToken& token : config.added)
+      if (!is_piece(token.content, int(token.id))) refuse_token(token.content);
+    for (const std::string& token : config.named)
+      if (token != config.bos_token && !is_piece(token, processor_.PieceToId(token))) refuse_token(token);
+    if (const std::string& end = config.eos_token; !end.empty() && !is_piece(end, processor_.eos_id()))
+      refuse("ends texts with " + processor_.IdToPiece(processor_.eos_id()) + ", but the eos_token of " + beside +
+             " is " + end + "; use a tokenizer.json, as save_pretrained() writes it");
+    if (!config.add_bos_token) return;
+    const std::string& name = config.bos_token;
     const int id = name.empty() ? processor_.bos_id() : processor_.PieceToId(name);
     if (id < 0 || processor_.IsUnknown(id))
-      throw Error(ExitStatus::data, model.string() + " has no " + (name.empty() ? "BOS piece" : "piece " + name) +
-                                        ", and " + tokenizer_config_name +
-                                        " in the same folder sets add_bos_token; set it to false");
+      refuse("has no " + (name.empty() ? "BOS piece" : "piece " + name) + ", and " + tokenizer_config_name +
+             " in the same folder sets add_bos_token; set it to false");
     prefix_ids_ = {id};
   }
 

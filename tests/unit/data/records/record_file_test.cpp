@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <set>
+
 #include "support/data_fixture.hpp"
 
 namespace wmtp {
@@ -50,6 +52,29 @@ TEST_F(RecordFile, RequiresInstructionAndOutputOnly) {
   EXPECT_EQ(found[1].problem, -1);
   EXPECT_EQ(found[1].correct, std::nullopt);
   EXPECT_NE(found[0].identity, found[1].identity);
+}
+
+TEST_F(RecordFile, WithoutATaskIdTheQuestionIdentifiesARecordHoweverItsLineIsWritten) {
+  const auto found = records(
+      "{\"prompt\": \"a\", \"completion\": \"b\"}\n"
+      "{\"completion\":\"other\",\"prompt\":\"\\u0061\",\"weight\":2,\"source\":\"x\"}\r\n"
+      "{\"prompt\": \"b\", \"completion\": \"b\"}\n"
+      "{\"prompt\": \"\", \"completion\": \"text\"}\n"
+      "{\"prompt\": \"\", \"completion\": \"another\"}\n");
+  ASSERT_EQ(found.size(), 5u);
+  EXPECT_EQ(found[0].identity, found[1].identity);
+  EXPECT_EQ(found[1].problem, -1);
+  EXPECT_EQ(std::set({found[0].identity, found[2].identity, found[3].identity, found[4].identity}).size(), 4u);
+  const auto chats =
+      records(R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})"
+              "\n"
+              R"({"messages":[{"content":"a","role":"user"},{"role":"assistant","content":"c"}],"weight":2})"
+              "\n"
+              R"({"messages": [{"role": "user", "content": "b"}, {"role": "assistant", "content": "b"}]})"
+              "\n");
+  ASSERT_EQ(chats.size(), 3u);
+  EXPECT_EQ(chats[0].identity, chats[1].identity);
+  EXPECT_NE(chats[0].identity, chats[2].identity);
 }
 
 TEST_F(RecordFile, RefusesNumbersThatAreOutOfRange) {

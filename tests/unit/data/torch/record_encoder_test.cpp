@@ -2,6 +2,8 @@
 // tests/parity/chats_test.py.
 #include "data/torch/record_encoder.hpp"
 
+#include <algorithm>
+
 #include "data/text/json_lines.hpp"
 #include "support/data_fixture.hpp"
 #include "tokenizer/torch/tokenizers.hpp"
@@ -95,6 +97,47 @@ TEST_F(RecordEncoding, WeightsAreOfTheTokensOfTheAnswer) {
     EXPECT_EQ(runs_of(encoded.weights), (std::vector<float>{0.5F, 0.25F, 3, 0, 0.25F})) << name;
     const auto answer = encoded.weights.begin() + encoded.turns[0];
     EXPECT_EQ((std::vector<float>{answer, answer + 5}), (std::vector<float>{0.25F, 3, 0, 0, 0.25F})) << name;
+  }
+}
+
+// A SentencePiece model's normalizer_spec may be repeated: the last value of a field counts.
+struct Normalizer {
+  std::string name, bytes;
+};
+const std::vector<Normalizer> normalizers{
+    {"none", ""},
+    {"add_dummy_prefix, as Llama's", std::string("\x1a\x02\x18\x01", 4)},
+    {"add_dummy_prefix and remove_extra_whitespaces, as T5's", std::string("\x1a\x04\x18\x01\x20\x01", 6)}};
+
+TEST_F(RecordEncoding, AnAnswerContinuesItsPromptWithoutASpaceThatIsInNoFile) {
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "def other(value): return value + " + std::to_string(i) + "\n";
+  train_bpe(whole_files({write("a.py", text)}), 320, folder_ / "tokenizer.model");
+  for (const auto& [name, bytes] : normalizers) {
+    tokenizer_ = sentencepiece_tokenizer(write("changed.model", read(folder_ / "tokenizer.model") + bytes));
+    const std::string begin = bytes.empty() ? "" : " ";
+    for (const auto& [asked, answer] :
+         std::vector<std::pair<std::string, std::string>>{{"def o", "ther(value)"}, {"def", " other"}, {"", "def"}}) {
+      if (asked == "def o" && !tokenizer_->encodes_continuations()) continue;  // a token spans both
+      Record record;
+      record.has_whole_prompt = true;
+      record.instruction = asked;
+      record.output = answer;
+      record.weight = 0.5F;
+      record.weights = {{1, {{answer.size() - 3, answer.size(), 2}}}};
+      const EncodedRecord encoded = RecordEncoder({"none", ""}, *tokenizer_).encode(record);
+      const auto first = encoded.ids.begin() + encoded.turns[0];
+      EXPECT_EQ(encoded.ids.back(), tokenizer_->end_of_text()) << name;
+      EXPECT_EQ(tokenizer_->decode(encoded.ids), begin + asked + answer) << name;
+      EXPECT_EQ(tokenizer_->decode({first, encoded.ids.end()}), (asked.empty() ? begin : "") + answer) << name;
+      EXPECT_EQ(prompt("none", record).ids, trained("none", record)) << name;
+      ASSERT_EQ(encoded.weights.size(), encoded.ids.size()) << name;
+      EXPECT_EQ(std::ranges::count(encoded.weights, 0.5F), encoded.turns[0]) << name;
+      std::string weighed;
+      for (size_t i = 0; i < encoded.ids.size(); ++i)
+        if (encoded.weights[i] == 2) weighed += tokenizer_->decode({encoded.ids[i]});
+      EXPECT_TRUE(weighed.ends_with(answer.substr(answer.size() - 3))) << name << ": " << weighed;
+    }
   }
 }
 
