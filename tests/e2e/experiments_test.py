@@ -8,7 +8,7 @@ from paths import HOST, ROOT
 
 SHIPPED = sorted((ROOT / "experiments").rglob("*.toml"))
 # study_test.py has the studies, and tests of its own what needs a script's data.
-SCRIPTED = ("paths", "noise", "wrong_answers", "heads")
+SCRIPTED = ("paths", "noise", "wrong_answers", "heads", "path_star")
 FILES = [file for file in SHIPPED if "study" not in tomllib.loads(file.read_text())
          and file.parent.name not in SCRIPTED]
 

@@ -52,8 +52,8 @@ struct RecordNeeds {
   bool weights = false;     ///< otherwise weights are not read
 };
 
-/// Whether validation holds out the record's problem: one problem in twenty. Depends only on task_id or the question, so
-/// that every experiment holds out the same problems.
+/// Whether validation holds out the record's problem: one problem in twenty. Depends only on task_id, or the question,
+/// so that every experiment holds out the same problems.
 inline bool is_held_out(const Record& record) { return record.identity % 20 == 0; }
 
 /// The mistakes of several files, for one error message.

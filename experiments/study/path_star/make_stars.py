@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Data for experiments/study/path_star.toml: path-star graphs (arXiv 2403.06963).
+
+    python3 make_stars.py 11 12 13 -o ../../../runs/path_star
+
+A graph has ARMS paths of LENGTH nodes, which share only the node where they begin. The prompt lists its edges in random
+order, then that node and the end of one path; the answer is this path. "ab,cd,ac/ad" has the answer "acd". Nodes are
+NODES letters, drawn for each graph.
+
+For seed 11, the folder 11 has train.jsonl, GRAPHS graphs with their answers, and reversed.jsonl, the same graphs with
+answers that begin at the end. valid.jsonl and valid-reversed.jsonl are VALIDATION other graphs, the same for all seeds.
+
+The same arguments write the same files.
+"""
+import argparse
+import random
+import string
+from pathlib import Path
+
+ARMS = 2
+LENGTH = 5
+NODES = 20
+GRAPHS = 400000
+VALIDATION = 1024
+
+
+def star(rng):
+    """(prompt, path)"""
+    nodes = rng.sample(string.ascii_letters[:NODES], 1 + ARMS * (LENGTH - 1))
+    start, others = nodes[0], nodes[1:]
+    arms = [[start, *others[arm::ARMS]] for arm in range(ARMS)]
+    edges = [first + second for arm in arms for first, second in zip(arm, arm[1:])]
+    rng.shuffle(edges)
+    return f"{','.join(edges)}/{start}{arms[0][-1]}", "".join(arms[0])
+
+
+def write(folder, names, count, rng):
+    with open(folder / f"{names[0]}.jsonl", "w") as forward, open(folder / f"{names[1]}.jsonl", "w") as backward:
+        for _ in range(count):
+            prompt, path = star(rng)
+            for file, answer in ((forward, path), (backward, path[::-1])):
+                file.write(f'{{"prompt": "{prompt}", "completion": "{answer}", "is_correct": true}}\n')
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("seeds", type=int, nargs="+")
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    options = parser.parse_args()
+
+    options.output.mkdir(parents=True, exist_ok=True)
+    write(options.output, ("valid", "valid-reversed"), VALIDATION, random.Random("valid"))
+    for seed in options.seeds:
+        folder = options.output / str(seed)
+        folder.mkdir(exist_ok=True)
+        write(folder, ("train", "reversed"), GRAPHS, random.Random(seed))
+
+
+if __name__ == "__main__":
+    main()
