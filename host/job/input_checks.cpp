@@ -16,6 +16,7 @@
 #include "huggingface/params_file.hpp"
 #include "job/frozen_shape.hpp"
 #include "job/identity.hpp"
+#include "job/tokenizer_check.hpp"
 
 namespace wmtp {
 namespace {
@@ -31,6 +32,7 @@ void check_frozen(const std::string& table, const FrozenConfig& config, const Ex
   const FrozenShape shape = frozen_shape(table, experiment, weights);
   check_frozen_shape(table, weights, shape.model, experiment,
                      table == "value" && pipeline_needs(experiment, catalog).scores);
+  check_frozen_tokenizer(table, weights, experiment, /*prepared=*/{});
   check_initial_weights(weights, shape.model, shape.token_heads);
 }
 
@@ -70,11 +72,14 @@ void check_inputs(const Experiment& experiment, int64_t processes, const Catalog
 }
 
 std::vector<std::string> weight_warnings(const std::string& table, const std::filesystem::path& weights,
-                                         const ModelConfig& model) {
+                                         const ModelConfig& model, const Experiment& experiment,
+                                         const std::filesystem::path& prepared) {
   std::vector<std::string> warnings = math_differences(weights, model);
-  if (table == "model")  // a frozen model's heads are read only if they predict the same tokens
-    if (std::string difference = offsets_difference(weights, model); !difference.empty())
-      warnings.push_back(std::move(difference));
+  // A frozen model's heads are read only if they predict the same tokens, and its tokenizer is that of the data.
+  if (table == "model")
+    for (std::string difference :
+         {offsets_difference(weights, model), tokenizer_difference(weights, experiment, prepared)})
+      if (!difference.empty()) warnings.push_back(std::move(difference));
   if (table == "model" && is_hf_folder(weights))
     std::ranges::move(dropout_differences(weights), std::back_inserter(warnings));
   for (std::string& warning : warnings) warning = "[" + table + "] weights " + weights.string() + ": " + warning;
@@ -95,7 +100,8 @@ std::vector<std::string> input_warnings(const Experiment& experiment, const std:
   const auto add = [&](const std::string& table, const std::string& named, const ModelConfig& model) {
     if (named.empty()) return;
     const auto weights = find_complete_model(resolve_weights(named, experiment, database), database);
-    std::ranges::move(weight_warnings(table, weights, model), std::back_inserter(warnings));
+    std::ranges::move(weight_warnings(table, weights, model, experiment, /*prepared=*/{}),
+                      std::back_inserter(warnings));
   };
   add("model", experiment.model.weights, experiment.model);
   for (const auto& [table, frozen] : frozen_tables(experiment))

@@ -113,6 +113,48 @@ def test_a_reference_of_another_vocabulary_is_refused(place, table):
                             **{f"{table.replace('.', '__')}__weights": "run:other"})
 
 
+def text(file, **tokenizer):
+    tokenizer = tokenizer or {"kind": "bpe", "vocab_size": 290}
+    return {"data": {"kind": "text", "files": [file], "tokenizer": tokenizer}, "model__vocab_size": 290, **SMALL}
+
+
+@pytest.fixture
+def place_with_texts(place):
+    (place.folder / "a.txt").write_text("the thin thread that they threw there\n" * 200)
+    (place.folder / "b.txt").write_text("our old oak, outside, over our own orchard\n" * 200)
+    return place
+
+
+@pytest.mark.parametrize("table", ["reference", "references.amateur"])
+def test_a_reference_with_another_tokenizer_of_the_same_size_is_refused(place_with_texts, table):
+    place = place_with_texts
+    for name in ("a", "b"):
+        place.run("--set", f"name={name}", **text(f"{name}.txt"))
+    [a, b] = [next(place.folder.glob(f"runs/*-{name}/model/tokenizer.model")) for name in ("a", "b")]
+    pipeline = {"plugin": "formula", "weight": "ref" if table == "reference" else "amateur_loss"}
+    to_a = {"pipeline": pipeline, f"{table.replace('.', '__')}__weights": "run:a"}
+    place.refuse(4, rf"\[{table}\] .*model: its tokenizer {a} is not the data's, .*/cache/.*/tokenizer\.model: id \d+ "
+                    r"is .* there and .* here; "
+                    rf"set \[data\.tokenizer\] to kind = .file. and file = .{a}., or choose weights",
+                 **text("b.txt"), **to_a)
+    place.refuse_everywhere(4, rf"\[{table}\] .* is not the data's, {b}: ",
+                            **text("b.txt", kind="file", file=str(b)), **to_a)
+    place.run(**text("b.txt", kind="file", file=str(a)), **to_a)
+
+
+def test_training_goes_on_from_weights_with_another_tokenizer_with_a_warning(place_with_texts):
+    place = place_with_texts
+    for name in ("a", "b"):
+        place.run("--set", f"name={name}", **text(f"{name}.txt"))
+    a = next(place.folder.glob("runs/*-a/model/tokenizer.model"))
+    told = place.run(**text("b.txt"), model__weights="run:a").err
+    assert f"[model] weights {a.parent}: its tokenizer {a} is not the data's" in told
+    other = text("b.txt", kind="file", file=str(next(place.folder.glob("runs/*-b/model/tokenizer.model"))))
+    told = place.host("plan", place.write(**other, model__weights="run:a")).err
+    assert f"[model] weights {a.parent}: its tokenizer {a} is not the data's" in told
+    assert "is not the data's" not in place.run(**text("a.txt"), model__weights="run:a").err
+
+
 def test_names_of_references_that_the_experiment_lacks_are_refused_and_listed(place):
     formula = {"plugin": "formula", "weight": "max(0, amatuer_loss - reference_loss)"}
     place.refuse(2, r"pipeline .formula. reads references\.amatuer\.loss, but the experiment has no "

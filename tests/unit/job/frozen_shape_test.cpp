@@ -180,10 +180,10 @@ TEST_F(FrozenShapeTest, WarnsOfWeightsWhoseHeadsPredictOtherTokensThanThePolicys
   EXPECT_EQ(difference(3, {1, 3, 5}), "") << "the fourth is new";
   EXPECT_EQ(difference(2, {}), "future_offsets is [1, 2] there and [1, 3] here");
   EXPECT_EQ(difference(5, {1, 3, 5, 8, 9}), "future_offsets is [1, 3, 5, 8] there and [1, 3, 5, 7] here");
-  EXPECT_EQ(weight_warnings("model", folder(), experiment_.model),
+  EXPECT_EQ(weight_warnings("model", folder(), experiment_.model, experiment_, {}),
             std::vector<std::string>{"[model] weights " + folder().string() +
                                      ": future_offsets is [1, 3, 5, 8] there and [1, 3, 5, 7] here"});
-  EXPECT_TRUE(weight_warnings("reference", folder(), experiment_.model).empty());
+  EXPECT_TRUE(weight_warnings("reference", folder(), experiment_.model, experiment_, {}).empty());
 }
 
 TEST_F(FrozenShapeTest, ReadsOneBlockAsAsManySharedHeadsAsTheShapeStates) {
