@@ -80,8 +80,8 @@ std::vector<std::string> weight_warnings(const std::string& table, const std::fi
     for (std::string difference :
          {offsets_difference(weights, model), tokenizer_difference(weights, experiment, prepared)})
       if (!difference.empty()) warnings.push_back(std::move(difference));
-  if (table == "model" && is_hf_folder(weights))
-    std::ranges::move(dropout_differences(weights), std::back_inserter(warnings));
+  if (const auto statement = shape_statement(weights); table == "model" && statement && statement->is_hf)
+    std::ranges::move(dropout_differences(statement->folder), std::back_inserter(warnings));
   for (std::string& warning : warnings) warning = "[" + table + "] weights " + weights.string() + ": " + warning;
   return warnings;
 }

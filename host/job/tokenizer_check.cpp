@@ -5,7 +5,7 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "experiment/toml/diagnostics.hpp"
-#include "huggingface/hf_config.hpp"
+#include "huggingface/initial_weights.hpp"
 #include "huggingface/params_file.hpp"
 #include "tokenizer/tokenizer_files.hpp"
 #include "tokenizer/vocabulary_difference.hpp"
@@ -27,12 +27,14 @@ TokenizerFile tokenizer_of_data(const Experiment& experiment, const fs::path& pr
 }
 
 /// Of a folder with tokenizer.json and tokenizer.model the one of the data's kind.
-TokenizerFile tokenizer_of_weights(const fs::path& folder, const fs::path& ours) {
+TokenizerFile tokenizer_of_weights(const fs::path& weights, const fs::path& ours) {
+  const auto statement = shape_statement(weights);
+  const fs::path folder = statement ? statement->folder : weights;  // a file alone has none
   if (!ours.empty() && !is_tokenizer_json(ours) && is_there(folder / tokenizer_model_name))
     return folder / tokenizer_model_name;
   if (const fs::path file = tokenizer_file_in(folder); is_there(file)) return file;
-  if (!is_params_folder(folder)) return std::nullopt;
-  const bool is_byte = read_params(folder, SafetensorsFolder(folder)).tokenizer == SavedTokenizer::byte;
+  if (!statement || statement->is_hf) return std::nullopt;
+  const bool is_byte = read_params(folder, SafetensorsFolder(weights)).tokenizer == SavedTokenizer::byte;
   return is_byte ? TokenizerFile(fs::path()) : std::nullopt;
 }
 
@@ -41,7 +43,6 @@ std::string name_of(const fs::path& file) { return file.empty() ? "\"byte\"" : f
 }  // namespace
 
 std::string tokenizer_difference(const fs::path& weights, const Experiment& experiment, const fs::path& prepared) {
-  if (!fs::is_directory(weights)) return "";
   const TokenizerFile ours = tokenizer_of_data(experiment, prepared);
   const TokenizerFile theirs = ours ? tokenizer_of_weights(weights, *ours) : std::nullopt;
   if (!theirs) return "";

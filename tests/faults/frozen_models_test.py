@@ -41,9 +41,12 @@ def test_a_shape_that_leaves_out_the_last_block_of_a_critics_trunk_is_refused(pl
     place.refuse_everywhere(4, r"model/params\.json: its trunk has 1 block, but layers = 2 less future_tokens = 2 "
                                r"leaves 0 blocks; set layers to 3", **one, **{f"{table}__weights": "run:critic"})
     file = next(place.folder.glob("runs/*-critic/model/model.safetensors"))
-    if table == "model":  # states no shape, but has no output matrix
-        place.refuse_everywhere(4, r"'layers\.0\..*' is not part of the model; check \[model\] layers",
+    if table == "model":
+        place.refuse_everywhere(4, r"model/params\.json: its trunk has 1 block, but layers = 2 less future_tokens = 2",
                                 **one, model__weights=str(file))
+        (place.folder / "alone.safetensors").hardlink_to(file)  # states no shape, but has no output matrix
+        place.refuse_everywhere(4, r"'layers\.0\..*' is not part of the model; check \[model\] layers",
+                                **one, model__weights="alone.safetensors")
 
 
 def test_a_critic_of_another_depth_gives_the_same_values_with_and_without_its_shape(place_with_records):
