@@ -202,6 +202,13 @@ std::optional<ModelConfig> stated_shape(const fs::path& weights) {
   return shape_statement(weights) ? std::optional(read_model_config(weights, {})) : std::nullopt;
 }
 
+std::optional<int64_t> stated_sequence_length(const fs::path& weights) {
+  const auto statement = shape_statement(weights);
+  if (!statement) return std::nullopt;
+  const SavedShape saved = read_statement(*statement, weights);
+  return saved.has_max_sequence_length ? std::optional(saved.model.max_sequence_length) : std::nullopt;
+}
+
 StoredHeads stored_heads(const fs::path& weights) {
   const auto stated = stated_shape(weights);
   if (stated && fs::is_directory(weights)) return {stated->future_tokens, stated->future_heads, stated->future_offsets};

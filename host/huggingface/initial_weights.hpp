@@ -67,6 +67,9 @@ ModelConfig read_model_config(const std::filesystem::path& weights, const ModelC
 /// The shape that is stated; nullopt without a statement.
 std::optional<ModelConfig> stated_shape(const std::filesystem::path& weights);
 
+/// The longest sequence that is stated, in tokens; nullopt if none is.
+std::optional<int64_t> stated_sequence_length(const std::filesystem::path& weights);
+
 /// The token heads of weights: as their folder states, those of a file by the names of its tensors.
 struct StoredHeads {
   int64_t count = 1;

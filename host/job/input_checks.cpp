@@ -120,6 +120,14 @@ void check_frozen_shape(const std::string& table, const std::filesystem::path& w
            std::to_string(vocab_size) + "; both must share a tokenizer");
   if (const std::string misfit = block_misfit(frozen, experiment.parallel); !misfit.empty())
     refuse("[parallel] " + misfit);
+  // A table of the shape is checked with the experiment.
+  const auto longest = frozen_config(experiment, table).model ? std::nullopt : stated_sequence_length(weights);
+  if (longest && *longest < experiment.train.sequence_length)
+    refuse("its sequences have at most " + std::to_string(*longest) +
+           " tokens, wanted train.sequence_length = " + std::to_string(experiment.train.sequence_length) +
+           "; lower that or, if the model can read longer ones, set " +
+           "max_sequence_length, with rope_scaling if it needs one, in [" + table +
+           ".model], which states the whole shape where it differs from [model]");
   if (table != "value") return;
   const Json heads =
       is_params_folder(weights) ? read_params(weights, SafetensorsFolder(weights)).value_heads : Json::array();

@@ -38,8 +38,9 @@ std::vector<std::string> weight_warnings(const std::string& table, const std::fi
 /// weight_warnings. For what looks at inputs without starting ranks, after check_inputs.
 std::vector<std::string> input_warnings(const Experiment& experiment, const std::filesystem::path& database);
 
-/// Error(data) unless a frozen model has the policy's vocabulary, blocks that the ranks can divide (block_misfit) and,
-/// for `table` "value", one value head, trained on scores only if `reads_scores`.
+/// Error(data) unless a frozen model has the policy's vocabulary, blocks that the ranks can divide (block_misfit), a
+/// length of at least train.sequence_length where its weights state one and no table of its shape does, and, for
+/// `table` "value", one value head, trained on scores only if `reads_scores`.
 void check_frozen_shape(const std::string& table, const std::filesystem::path& weights, const ModelConfig& frozen,
                         const Experiment& experiment, bool reads_scores);
 

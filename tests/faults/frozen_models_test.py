@@ -158,6 +158,18 @@ def test_training_goes_on_from_weights_with_another_tokenizer_with_a_warning(pla
     assert "is not the data's" not in place.run(**text("a.txt"), model__weights="run:a").err
 
 
+def test_weights_of_a_frozen_model_that_state_fewer_positions_than_a_sequence_has_are_refused(place):
+    place.run("--set", "name=short", **SMALL, train__sequence_length=32)
+    reads = {**SMALL, "pipeline": {"plugin": "rho1"}}
+    place.refuse_everywhere(4, r"\[reference\] .*model: its sequences have at most 32 tokens, wanted "
+                               r"train\.sequence_length = 64; .* set max_sequence_length, .* in \[reference\.model\]",
+                            **reads, reference__weights="run:short")
+    file = next(place.folder.glob("runs/*-short/model/model.safetensors"))
+    place.refuse_everywhere(4, "its sequences have at most 32 tokens", **reads, reference__weights=str(file))
+    place.run(**reads, reference__weights="run:short", reference__model={"max_sequence_length": 64})
+    place.run(**reads, reference__weights="run:short", train__sequence_length=32)
+
+
 def test_names_of_references_that_the_experiment_lacks_are_refused_and_listed(place):
     formula = {"plugin": "formula", "weight": "max(0, amatuer_loss - reference_loss)"}
     place.refuse(2, r"pipeline .formula. reads references\.amatuer\.loss, but the experiment has no "

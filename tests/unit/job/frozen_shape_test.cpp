@@ -228,6 +228,27 @@ TEST_F(FrozenShapeTest, ComparesAFileWithTheShapeThatItsFolderStates) {
   EXPECT_FALSE(shape_statement(file())->is_hf) << "of two statements, that with the names of the tensors";
 }
 
+TEST_F(FrozenShapeTest, KnowsALengthOnlyWhereOneIsStated) {
+  write_weights(1);
+  EXPECT_EQ(stated_sequence_length(file()), std::nullopt);
+  Json config = hf_config_json(experiment_.model, "F32");
+  const auto state = [&](const char* name, const std::string& text) {
+    std::filesystem::remove(folder() / hf_config_name);
+    std::filesystem::remove(folder() / params_file_name);
+    std::ofstream(folder() / name) << text;
+    return stated_sequence_length(file());
+  };
+  config["max_position_embeddings"] = 128;
+  EXPECT_EQ(state(hf_config_name, config.dump()), 128);
+  config.erase("max_position_embeddings");
+  EXPECT_EQ(state(hf_config_name, config.dump()), std::nullopt) << "2048 is transformers' guess";
+  SavedShape saved;
+  saved.model = experiment_.model;
+  EXPECT_EQ(state(params_file_name, params_text(saved)), std::nullopt);
+  saved.model.max_sequence_length = 32;
+  EXPECT_EQ(state(params_file_name, params_text(saved)), 32);
+}
+
 TEST_F(FrozenShapeTest, ReadsOneBlockAsAsManySharedHeadsAsTheShapeStates) {
   write_weights(4, FutureHeads::shared);
   EXPECT_EQ(read_heads(), 1) << "the tensors are those of two chained heads";
