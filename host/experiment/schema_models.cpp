@@ -161,8 +161,8 @@ SchemaTable frozen_model_table(const std::string& name, Frozen frozen) {
   const auto shape = [frozen](auto& e) -> auto& { return *frozen(e).model; };
   SchemaTable table{name + ".model",
                     "The shape of `" + name +
-                        ".weights` where it differs from `[model]`; without this table, that of the folder's "
-                        "`config.json` or `params.json`, if it has one.",
+                        ".weights` where it differs from `[model]`; without this table, that of the "
+                        "`config.json` or `params.json` in the folder of the weights, if it has one.",
                     model_keys(shape, false)};
   if (is_reference_table(name)) {
     Key future_heads = key("future_heads", IN(shape, future_heads), "").defaults_to("as in `[model]`");

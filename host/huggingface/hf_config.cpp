@@ -242,6 +242,7 @@ ModelConfig read_hf_config(const std::filesystem::path& folder) {
 SavedShape read_hf_shape(const std::filesystem::path& folder) {
   SavedShape saved;
   saved.model = read_hf_config(folder);
+  saved.has_max_sequence_length = ExternalJson(folder / hf_config_name).has("max_position_embeddings");
   if (!is_there(folder / heads_identity_name)) return saved;
   ExternalJson keys(folder / heads_identity_name);
   keys.integer("format_version", heads_format_version, heads_format_version);

@@ -24,11 +24,11 @@ std::string blocks(int64_t count) { return counted(count, "block"); }
 
 /// What no tensor reveals, but gives the same tensors another meaning: with other numbers of heads the projections, and
 /// without token heads, in a model with a shorter trunk, the trunk's last block would pass for that of head 1.
-void check_stated_shape(const fs::path& folder, const ModelConfig& stated, const ModelConfig& model,
+void check_stated_shape(const ShapeStatement& statement, const ModelConfig& stated, const ModelConfig& model,
                         int64_t token_heads) {
   const auto refuse = [&](const std::string& reason) {
-    throw Error(ExitStatus::data,
-                (folder / (is_hf_folder(folder) ? hf_config_name : params_file_name)).string() + ": " + reason);
+    const char* name = statement.is_hf ? hf_config_name : params_file_name;
+    throw Error(ExitStatus::data, (statement.folder / name).string() + ": " + reason);
   };
   if (stated.heads != model.heads || stated.kv_heads != model.kv_heads)
     refuse(std::to_string(stated.heads) + " heads and " + std::to_string(stated.kv_heads) + " kv_heads, [model] has " +
@@ -56,8 +56,19 @@ bool is_in_unused_head(const std::string& name, const ModelConfig& model, int64_
   return token_heads == 0 && (name == output_weight || is_in_first_head(name, model));
 }
 
-bool has_value_heads(const fs::path& folder) {
-  return is_params_folder(folder) && !read_params(folder, SafetensorsFolder(folder)).value_heads.empty();
+/// What a statement leaves open is taken from the weights, of which the folder of a file may have others, too.
+SavedShape read_statement(const ShapeStatement& statement, const fs::path& weights) {
+  return statement.is_hf ? read_hf_shape(statement.folder) : read_params(statement.folder, SafetensorsFolder(weights));
+}
+
+bool has_value_heads(const fs::path& weights) {
+  const auto statement = shape_statement(weights);
+  return statement && !statement->is_hf && !read_statement(*statement, weights).value_heads.empty();
+}
+
+bool has_hf_names(const fs::path& file) {
+  return std::ranges::any_of(SafetensorsFolder(file).names(),
+                             [](const std::string& name) { return name.starts_with("model."); });
 }
 
 std::string advice_for_missing(const std::string& name, const fs::path& weights, int64_t token_heads) {
@@ -78,7 +89,7 @@ InitialWeights::InitialWeights(fs::path weights, const ModelConfig& model, int64
   files_ = std::make_unique<SafetensorsFolder>(hf_folder ? hf_files(weights_) : weights_);
   const std::optional<ModelConfig> stated = stated_shape(weights_);
   states_shape_ = stated.has_value();
-  if (stated) check_stated_shape(weights_, *stated, model, token_heads);
+  if (stated) check_stated_shape(*shape_statement(weights_), *stated, model, token_heads);
   const auto embedding = files_->find(hf_embedding_weight);
   std::map<std::string, ModelTensor> known;
   if (hf_folder || embedding)
@@ -178,15 +189,31 @@ void check_initial_weights(const fs::path& weights, const ModelConfig& model, in
   source.check_names(known);
 }
 
-std::optional<ModelConfig> stated_shape(const fs::path& folder) {
-  const bool is_stated = is_there(folder / hf_config_name) || is_there(folder / params_file_name);
-  return is_stated ? std::optional(read_model_config(folder, {})) : std::nullopt;
+std::optional<ShapeStatement> shape_statement(const fs::path& weights) {
+  const bool is_folder = fs::is_directory(weights);
+  const fs::path folder = is_folder ? weights : weights.parent_path();
+  const bool has_config = is_there(folder / hf_config_name), has_params = is_there(folder / params_file_name);
+  if (!has_config && !has_params) return std::nullopt;
+  if (is_folder) return ShapeStatement{folder, is_hf_folder(folder)};
+  return ShapeStatement{folder, has_config && (!has_params || has_hf_names(weights))};
+}
+
+std::optional<ModelConfig> stated_shape(const fs::path& weights) {
+  return shape_statement(weights) ? std::optional(read_model_config(weights, {})) : std::nullopt;
+}
+
+std::optional<int64_t> stated_sequence_length(const fs::path& weights) {
+  const auto statement = shape_statement(weights);
+  if (!statement) return std::nullopt;
+  const SavedShape saved = read_statement(*statement, weights);
+  return saved.has_max_sequence_length ? std::optional(saved.model.max_sequence_length) : std::nullopt;
 }
 
 StoredHeads stored_heads(const fs::path& weights) {
-  if (const auto stated = stated_shape(weights))
-    return {stated->future_tokens, stated->future_heads, stated->future_offsets};
-  StoredHeads stored;
+  const auto stated = stated_shape(weights);
+  if (stated && fs::is_directory(weights)) return {stated->future_tokens, stated->future_heads, stated->future_offsets};
+  StoredHeads stored;  // other files of the folder may have more heads
+  if (stated) stored.offsets = stated->future_offsets;
   for (const std::string& name : SafetensorsFolder(weights).names()) {
     if (!name.starts_with(extra_heads)) continue;
     stored.count = std::max(stored.count, extra_head(name));
@@ -195,16 +222,14 @@ StoredHeads stored_heads(const fs::path& weights) {
   return stored;
 }
 
-ModelConfig read_model_config(const fs::path& folder, const ModelConfig& like) {
+ModelConfig read_model_config(const fs::path& weights, const ModelConfig& like) {
   ModelConfig config = like;
-  if (is_hf_folder(folder)) {
-    config = read_hf_shape(folder).model;
-  } else if (is_params_folder(folder)) {
-    const SavedShape saved = read_params(folder, SafetensorsFolder(folder));
+  if (const auto statement = shape_statement(weights)) {
+    const SavedShape saved = read_statement(*statement, weights);
     config = saved.model;
     if (config.vocab_size == 0) config.vocab_size = like.vocab_size;
     if (config.ffn_dim == 0) config.ffn_dim = like.ffn_dim;
-    if (!saved.has_max_sequence_length) config.max_sequence_length = like.max_sequence_length;
+    if (config.max_sequence_length == 0) config.max_sequence_length = like.max_sequence_length;
   }
   config.weights = like.weights;
   config.experiment = like.experiment;

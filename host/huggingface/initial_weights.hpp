@@ -21,8 +21,7 @@ class InitialWeights {
  public:
   /// `weights`: a file or a folder. `model`: the shape of the model to fill; must outlive this. `token_heads`: how many
   /// are read: all, the first ones of a reference, none of a value model. Error(data) if there is nothing to read, or
-  /// if the config.json or params.json of a folder requires unsupported features, other numbers of attention heads or a
-  /// longer trunk.
+  /// if their ShapeStatement requires unsupported features, other numbers of attention heads or a longer trunk.
   InitialWeights(std::filesystem::path weights, const ModelConfig& model, int64_t token_heads);
 
   struct Tensor {
@@ -46,7 +45,7 @@ class InitialWeights {
   std::filesystem::path weights_;
   const ModelConfig& model_;
   int64_t token_heads_;
-  bool states_shape_;  ///< whether the weights' folder does, which check_stated_shape compared
+  bool states_shape_;  ///< whether there is a statement, which check_stated_shape compared
   std::unique_ptr<SafetensorsFolder> files_, heads_;  ///< heads_: mtp_heads.safetensors of an exported model
   std::map<std::string, Tensor> tensors_;             ///< by Meta's name if there is one, else by the file's
 };
@@ -54,17 +53,28 @@ class InitialWeights {
 /// Error(data) if loading the weights would fail, judging by names and shapes only.
 void check_initial_weights(const std::filesystem::path& weights, const ModelConfig& model, int64_t token_heads);
 
-/// The model described by config.json or params.json in the weights' folder; `like` fills what they leave open.
-ModelConfig read_model_config(const std::filesystem::path& folder, const ModelConfig& like);
+/// The config.json (Hugging Face) or params.json that states the shape of weights: in their folder, for a file in that
+/// around it. Of both, the one whose names the tensors have.
+struct ShapeStatement {
+  std::filesystem::path folder;
+  bool is_hf;
+};
+std::optional<ShapeStatement> shape_statement(const std::filesystem::path& weights);
 
-/// The shape in the folder's config.json or params.json; nullopt without one, as for a file.
-std::optional<ModelConfig> stated_shape(const std::filesystem::path& folder);
+/// The model that the statement describes; `like` fills what it leaves open, all without one.
+ModelConfig read_model_config(const std::filesystem::path& weights, const ModelConfig& like);
 
-/// The token heads of weights: as their folder states, else by the names of their tensors.
+/// The shape that is stated; nullopt without a statement.
+std::optional<ModelConfig> stated_shape(const std::filesystem::path& weights);
+
+/// The longest sequence that is stated, in tokens; nullopt if none is.
+std::optional<int64_t> stated_sequence_length(const std::filesystem::path& weights);
+
+/// The token heads of weights: as their folder states, those of a file by the names of its tensors.
 struct StoredHeads {
   int64_t count = 1;
   FutureHeads kind = FutureHeads::parallel;
-  std::optional<std::vector<int64_t>> offsets = {};  ///< ModelConfig::future_offsets, if the folder states a shape
+  std::optional<std::vector<int64_t>> offsets = {};  ///< ModelConfig::future_offsets, if a shape is stated
 };
 /// Error(data) if there is nothing to read.
 StoredHeads stored_heads(const std::filesystem::path& weights);
@@ -73,7 +83,7 @@ StoredHeads stored_heads(const std::filesystem::path& weights);
 /// difference.
 std::string offsets_difference(const std::filesystem::path& path, const ModelConfig& model);
 
-/// Differences between the weights' config and `model` that no tensor reveals: positions and norms. "rope_theta is
+/// Differences between the statement and `model` that no tensor reveals: positions and norms. "rope_theta is
 /// 500000.0 there and 10000.0 here"
 std::vector<std::string> math_differences(const std::filesystem::path& path, const ModelConfig& model);
 

@@ -25,7 +25,7 @@ struct SavedShape {
   ModelConfig model;
   /// [{"name": …, "kind": …, "meaning": …}]; no "meaning" in files of earlier versions.
   Json value_heads = Json::array();
-  bool has_max_sequence_length = false;  ///< if not, model.max_sequence_length is 0
+  bool has_max_sequence_length = false;  ///< stated; if not, the model's is 0, from config.json 2048
   SavedTokenizer tokenizer = SavedTokenizer::none;
   Json bos_token_id, eos_token_id;   ///< an id, a list of ids, or null
   std::string prompt_template = {};  ///< data.template of the records that the model was trained on; "" unknown

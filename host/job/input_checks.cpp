@@ -16,6 +16,7 @@
 #include "huggingface/params_file.hpp"
 #include "job/frozen_shape.hpp"
 #include "job/identity.hpp"
+#include "job/tokenizer_check.hpp"
 
 namespace wmtp {
 namespace {
@@ -31,6 +32,7 @@ void check_frozen(const std::string& table, const FrozenConfig& config, const Ex
   const FrozenShape shape = frozen_shape(table, experiment, weights);
   check_frozen_shape(table, weights, shape.model, experiment,
                      table == "value" && pipeline_needs(experiment, catalog).scores);
+  check_frozen_tokenizer(table, weights, experiment, /*prepared=*/{});
   check_initial_weights(weights, shape.model, shape.token_heads);
 }
 
@@ -70,13 +72,16 @@ void check_inputs(const Experiment& experiment, int64_t processes, const Catalog
 }
 
 std::vector<std::string> weight_warnings(const std::string& table, const std::filesystem::path& weights,
-                                         const ModelConfig& model) {
+                                         const ModelConfig& model, const Experiment& experiment,
+                                         const std::filesystem::path& prepared) {
   std::vector<std::string> warnings = math_differences(weights, model);
-  if (table == "model")  // a frozen model's heads are read only if they predict the same tokens
-    if (std::string difference = offsets_difference(weights, model); !difference.empty())
-      warnings.push_back(std::move(difference));
-  if (table == "model" && is_hf_folder(weights))
-    std::ranges::move(dropout_differences(weights), std::back_inserter(warnings));
+  // A frozen model's heads are read only if they predict the same tokens, and its tokenizer is that of the data.
+  if (table == "model")
+    for (std::string difference :
+         {offsets_difference(weights, model), tokenizer_difference(weights, experiment, prepared)})
+      if (!difference.empty()) warnings.push_back(std::move(difference));
+  if (const auto statement = shape_statement(weights); table == "model" && statement && statement->is_hf)
+    std::ranges::move(dropout_differences(statement->folder), std::back_inserter(warnings));
   for (std::string& warning : warnings) warning = "[" + table + "] weights " + weights.string() + ": " + warning;
   return warnings;
 }
@@ -95,7 +100,8 @@ std::vector<std::string> input_warnings(const Experiment& experiment, const std:
   const auto add = [&](const std::string& table, const std::string& named, const ModelConfig& model) {
     if (named.empty()) return;
     const auto weights = find_complete_model(resolve_weights(named, experiment, database), database);
-    std::ranges::move(weight_warnings(table, weights, model), std::back_inserter(warnings));
+    std::ranges::move(weight_warnings(table, weights, model, experiment, /*prepared=*/{}),
+                      std::back_inserter(warnings));
   };
   add("model", experiment.model.weights, experiment.model);
   for (const auto& [table, frozen] : frozen_tables(experiment))
@@ -114,6 +120,14 @@ void check_frozen_shape(const std::string& table, const std::filesystem::path& w
            std::to_string(vocab_size) + "; both must share a tokenizer");
   if (const std::string misfit = block_misfit(frozen, experiment.parallel); !misfit.empty())
     refuse("[parallel] " + misfit);
+  // A table of the shape is checked with the experiment.
+  const auto longest = frozen_config(experiment, table).model ? std::nullopt : stated_sequence_length(weights);
+  if (longest && *longest < experiment.train.sequence_length)
+    refuse("its sequences have at most " + std::to_string(*longest) +
+           " tokens, wanted train.sequence_length = " + std::to_string(experiment.train.sequence_length) +
+           "; lower that or, if the model can read longer ones, set " +
+           "max_sequence_length, with rope_scaling if it needs one, in [" + table +
+           ".model], which states the whole shape where it differs from [model]");
   if (table != "value") return;
   const Json heads =
       is_params_folder(weights) ? read_params(weights, SafetensorsFolder(weights)).value_heads : Json::array();

@@ -75,7 +75,8 @@ LoadRequest load_request(const Catalog& catalog, std::filesystem::path file, std
   request.read_weights_shape = [](const Experiment& experiment) -> std::optional<ModelConfig> {
     const std::string& weights = experiment.model.weights;
     if (weights.starts_with("run:")) return std::nullopt;  // that run may be trained later
-    return stated_shape(resolve_weights(weights, experiment, {}));
+    const std::filesystem::path found = resolve_weights(weights, experiment, {});
+    return std::filesystem::is_directory(found) ? stated_shape(found) : std::nullopt;  // [model] states that of a file
   };
   return request;
 }

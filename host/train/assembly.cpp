@@ -291,7 +291,8 @@ void Assembly::fill_policy(Session& session, const Experiment& experiment, const
     load_model(weights, *model_);
     started_from_ = absolute_path(weights);
     if (session.is_rank0())
-      for (const std::string& warning : weight_warnings("model", weights, config)) log_warning(warning);
+      for (const std::string& warning : weight_warnings("model", weights, config, experiment, data_.folder))
+        log_warning(warning);
   }
   if (!experiment.adapter_weights.empty())
     load_adapter(resolve_adapter(experiment, session.job().database),

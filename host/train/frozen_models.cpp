@@ -8,6 +8,7 @@
 #include "job/frozen_shape.hpp"
 #include "job/identity.hpp"
 #include "job/input_checks.hpp"
+#include "job/tokenizer_check.hpp"
 #include "train/assembly.hpp"
 
 namespace wmtp {
@@ -43,15 +44,18 @@ struct FrozenTable {
 /// The frozen model of one table.
 class FrozenSource {
  public:
-  FrozenSource(Session& session, const Experiment& experiment, const Stages& stages, const FrozenTable& table)
+  FrozenSource(Session& session, const Experiment& experiment, const Stages& stages, const FrozenTable& table,
+               const Prepared& data)
       : session_(session),
         experiment_(experiment),
         table_(table),
         weights_(initial_weights(session, experiment, stages, table.name, table.config.weights)),
         shape_(frozen_shape(table.name, experiment, weights_)) {
     check_frozen_shape(table.name, weights_, shape_.model, experiment, table.reads_scores);
+    check_frozen_tokenizer(table.name, weights_, experiment, data.folder);
     if (table.config.model && session.is_rank0())
-      for (const std::string& warning : weight_warnings(table.name, weights_, shape_.model)) log_warning(warning);
+      for (const std::string& warning : weight_warnings(table.name, weights_, shape_.model, experiment, data.folder))
+        log_warning(warning);
     if (!reads_values()) return;
     value_heads_ = read_saved_value_heads(weights_);
     if (value_heads_.front().meaning.empty() && session.is_rank0() && !table.reads_scores)
@@ -118,7 +122,7 @@ FrozenCaches open_frozen(Session& session, const Experiment& experiment, const S
   for (const auto& [name, wanted_of_it] : pipeline.frozen) {
     const FrozenTable table{name, frozen_config(experiment, name), wanted_of_it,
                             name == "value" && pipeline.needs.scores};
-    const auto frozen = std::make_shared<FrozenSource>(session, experiment, stages, table);
+    const auto frozen = std::make_shared<FrozenSource>(session, experiment, stages, table, data);
     const auto cache = [&](std::set<std::string> wanted, const std::string& part) {
       FrozenCache::Stores stores = frozen->stores(wanted, data, part);
       return std::make_unique<FrozenCache>(

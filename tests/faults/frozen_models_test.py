@@ -41,9 +41,12 @@ def test_a_shape_that_leaves_out_the_last_block_of_a_critics_trunk_is_refused(pl
     place.refuse_everywhere(4, r"model/params\.json: its trunk has 1 block, but layers = 2 less future_tokens = 2 "
                                r"leaves 0 blocks; set layers to 3", **one, **{f"{table}__weights": "run:critic"})
     file = next(place.folder.glob("runs/*-critic/model/model.safetensors"))
-    if table == "model":  # states no shape, but has no output matrix
-        place.refuse_everywhere(4, r"'layers\.0\..*' is not part of the model; check \[model\] layers",
+    if table == "model":
+        place.refuse_everywhere(4, r"model/params\.json: its trunk has 1 block, but layers = 2 less future_tokens = 2",
                                 **one, model__weights=str(file))
+        (place.folder / "alone.safetensors").hardlink_to(file)  # states no shape, but has no output matrix
+        place.refuse_everywhere(4, r"'layers\.0\..*' is not part of the model; check \[model\] layers",
+                                **one, model__weights="alone.safetensors")
 
 
 def test_a_critic_of_another_depth_gives_the_same_values_with_and_without_its_shape(place_with_records):
@@ -111,6 +114,60 @@ def test_a_reference_of_another_vocabulary_is_refused(place, table):
     place.refuse_everywhere(4, rf"\[{table}\] .*its vocabulary has 96 ids, the policy's 512; both must share",
                             **SMALL, pipeline={"plugin": "formula", "weight": weight},
                             **{f"{table.replace('.', '__')}__weights": "run:other"})
+
+
+def text(file, **tokenizer):
+    tokenizer = tokenizer or {"kind": "bpe", "vocab_size": 290}
+    return {"data": {"kind": "text", "files": [file], "tokenizer": tokenizer}, "model__vocab_size": 290, **SMALL}
+
+
+@pytest.fixture
+def place_with_texts(place):
+    (place.folder / "a.txt").write_text("the thin thread that they threw there\n" * 200)
+    (place.folder / "b.txt").write_text("our old oak, outside, over our own orchard\n" * 200)
+    return place
+
+
+@pytest.mark.parametrize("table", ["reference", "references.amateur"])
+def test_a_reference_with_another_tokenizer_of_the_same_size_is_refused(place_with_texts, table):
+    place = place_with_texts
+    for name in ("a", "b"):
+        place.run("--set", f"name={name}", **text(f"{name}.txt"))
+    [a, b] = [next(place.folder.glob(f"runs/*-{name}/model/tokenizer.model")) for name in ("a", "b")]
+    pipeline = {"plugin": "formula", "weight": "ref" if table == "reference" else "amateur_loss"}
+    to_a = {"pipeline": pipeline, f"{table.replace('.', '__')}__weights": "run:a"}
+    place.refuse(4, rf"\[{table}\] .*model: its tokenizer {a} is not the data's, .*/cache/.*/tokenizer\.model: id \d+ "
+                    r"is .* there and .* here; "
+                    rf"set \[data\.tokenizer\] to kind = .file. and file = .{a}., or choose weights",
+                 **text("b.txt"), **to_a)
+    place.refuse_everywhere(4, rf"\[{table}\] .* is not the data's, {b}: ",
+                            **text("b.txt", kind="file", file=str(b)), **to_a)
+    place.run(**text("b.txt", kind="file", file=str(a)), **to_a)
+
+
+def test_training_goes_on_from_weights_with_another_tokenizer_with_a_warning(place_with_texts):
+    place = place_with_texts
+    for name in ("a", "b"):
+        place.run("--set", f"name={name}", **text(f"{name}.txt"))
+    a = next(place.folder.glob("runs/*-a/model/tokenizer.model"))
+    told = place.run(**text("b.txt"), model__weights="run:a").err
+    assert f"[model] weights {a.parent}: its tokenizer {a} is not the data's" in told
+    other = text("b.txt", kind="file", file=str(next(place.folder.glob("runs/*-b/model/tokenizer.model"))))
+    told = place.host("plan", place.write(**other, model__weights="run:a")).err
+    assert f"[model] weights {a.parent}: its tokenizer {a} is not the data's" in told
+    assert "is not the data's" not in place.run(**text("a.txt"), model__weights="run:a").err
+
+
+def test_weights_of_a_frozen_model_that_state_fewer_positions_than_a_sequence_has_are_refused(place):
+    place.run("--set", "name=short", **SMALL, train__sequence_length=32)
+    reads = {**SMALL, "pipeline": {"plugin": "rho1"}}
+    place.refuse_everywhere(4, r"\[reference\] .*model: its sequences have at most 32 tokens, wanted "
+                               r"train\.sequence_length = 64; .* set max_sequence_length, .* in \[reference\.model\]",
+                            **reads, reference__weights="run:short")
+    file = next(place.folder.glob("runs/*-short/model/model.safetensors"))
+    place.refuse_everywhere(4, "its sequences have at most 32 tokens", **reads, reference__weights=str(file))
+    place.run(**reads, reference__weights="run:short", reference__model={"max_sequence_length": 64})
+    place.run(**reads, reference__weights="run:short", train__sequence_length=32)
 
 
 def test_names_of_references_that_the_experiment_lacks_are_refused_and_listed(place):

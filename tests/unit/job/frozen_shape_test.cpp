@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "checkpoint/safetensors/safetensors.hpp"
+#include "huggingface/hf_config.hpp"
 #include "huggingface/initial_weights.hpp"
 #include "huggingface/params_file.hpp"
 #include "job/identity.hpp"
@@ -180,10 +181,72 @@ TEST_F(FrozenShapeTest, WarnsOfWeightsWhoseHeadsPredictOtherTokensThanThePolicys
   EXPECT_EQ(difference(3, {1, 3, 5}), "") << "the fourth is new";
   EXPECT_EQ(difference(2, {}), "future_offsets is [1, 2] there and [1, 3] here");
   EXPECT_EQ(difference(5, {1, 3, 5, 8, 9}), "future_offsets is [1, 3, 5, 8] there and [1, 3, 5, 7] here");
-  EXPECT_EQ(weight_warnings("model", folder(), experiment_.model),
+  EXPECT_EQ(weight_warnings("model", folder(), experiment_.model, experiment_, {}),
             std::vector<std::string>{"[model] weights " + folder().string() +
                                      ": future_offsets is [1, 3, 5, 8] there and [1, 3, 5, 7] here"});
-  EXPECT_TRUE(weight_warnings("reference", folder(), experiment_.model).empty());
+  EXPECT_TRUE(weight_warnings("reference", folder(), experiment_.model, experiment_, {}).empty());
+}
+
+TEST_F(FrozenShapeTest, ComparesAFileWithTheShapeThatItsFolderStates) {
+  const auto state = [&](const SavedShape& saved) {
+    std::filesystem::remove(folder() / params_file_name);
+    std::ofstream(folder() / params_file_name) << params_text(saved);
+  };
+  const auto refused_file = [&] {
+    try {
+      check_initial_weights(file(), experiment_.model, 1);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  write_weights(1);
+  SavedShape saved;
+  saved.model = experiment_.model;
+  saved.model.rope_theta = 500;
+  state(saved);
+  EXPECT_EQ(refused_file(), "");
+  EXPECT_EQ(
+      weight_warnings("model", file(), experiment_.model, experiment_, {}),
+      std::vector<std::string>{"[model] weights " + file().string() + ": rope_theta is 500.0 there and 10000.0 here"});
+  EXPECT_EQ(frozen_shape("reference", experiment_, file()).model.rope_theta, 500) << "as that of a folder";
+  EXPECT_EQ(read_heads(), 1) << "the four heads that are stated may be in other files";
+  saved.model.heads = saved.model.kv_heads = 1;
+  state(saved);
+  EXPECT_EQ(refused_file(), (folder() / params_file_name).string() +
+                                ": 1 heads and 1 kv_heads, [model] has 2 and 2; set them to the weights' own");
+  std::filesystem::remove(folder() / params_file_name);
+  Json config = hf_config_json(experiment_.model, "F32");
+  config["max_position_embeddings"] = 64;
+  config["attention_dropout"] = 0.1;
+  std::ofstream(folder() / hf_config_name) << config;
+  EXPECT_EQ(weight_warnings("model", file(), experiment_.model, experiment_, {}),
+            std::vector<std::string>{"[model] weights " + file().string() +
+                                     ": attention_dropout is 0.1 there and 0 here: nothing is dropped from this "
+                                     "model's activations"});
+  state(saved);
+  EXPECT_FALSE(shape_statement(file())->is_hf) << "of two statements, that with the names of the tensors";
+}
+
+TEST_F(FrozenShapeTest, KnowsALengthOnlyWhereOneIsStated) {
+  write_weights(1);
+  EXPECT_EQ(stated_sequence_length(file()), std::nullopt);
+  Json config = hf_config_json(experiment_.model, "F32");
+  const auto state = [&](const char* name, const std::string& text) {
+    std::filesystem::remove(folder() / hf_config_name);
+    std::filesystem::remove(folder() / params_file_name);
+    std::ofstream(folder() / name) << text;
+    return stated_sequence_length(file());
+  };
+  config["max_position_embeddings"] = 128;
+  EXPECT_EQ(state(hf_config_name, config.dump()), 128);
+  config.erase("max_position_embeddings");
+  EXPECT_EQ(state(hf_config_name, config.dump()), std::nullopt) << "2048 is transformers' guess";
+  SavedShape saved;
+  saved.model = experiment_.model;
+  EXPECT_EQ(state(params_file_name, params_text(saved)), std::nullopt);
+  saved.model.max_sequence_length = 32;
+  EXPECT_EQ(state(params_file_name, params_text(saved)), 32);
 }
 
 TEST_F(FrozenShapeTest, ReadsOneBlockAsAsManySharedHeadsAsTheShapeStates) {
