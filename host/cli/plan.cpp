@@ -11,6 +11,7 @@
 #include "comm/rank_environment.hpp"
 #include "experiment/load/load.hpp"
 #include "experiment/load/sweep.hpp"
+#include "experiment/toml/toml_source.hpp"
 #include "job/device_peak.hpp"
 #include "job/input_checks.hpp"
 #include "job/job_request.hpp"
@@ -224,6 +225,12 @@ void add_seconds(PlannedBatch& batch, const CheckedPlan& one, const PlannedClust
   batch.seconds = step_time(one.plan_step, request, *cluster.rates, cluster.peak).seconds;
 }
 
+/// Without those of the experiment: the values of one member, which the plan may be of.
+std::vector<std::string> overrides_of_sweep(std::vector<std::string> overrides) {
+  std::erase_if(overrides, [](const std::string& one) { return !(overridden_key(one) + ".").starts_with("sweep."); });
+  return overrides;
+}
+
 /// Error(usage) for an option that applies to one experiment.
 int plan_study_of(const Options& options, const GlobalOptions& globals) {
   const Options none;
@@ -260,7 +267,7 @@ int plan(const Options& given, const GlobalOptions& globals) {
   PlanReport report{experiment,
                     one.plan,
                     stages,
-                    read_sweep(options.file, one.overrides, one.texts).size(),
+                    read_sweep(options.file, overrides_of_sweep(one.overrides), one.texts).size(),
                     is_for_cluster ? "" : misfit(local_ranks_to_fit(experiment, one.plan, machine), machine),
                     std::nullopt,
                     std::nullopt};

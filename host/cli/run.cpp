@@ -7,6 +7,7 @@
 #include "comm/rank_environment.hpp"
 #include "comm/refusal.hpp"
 #include "experiment/canonical.hpp"
+#include "experiment/toml/toml_source.hpp"
 #include "job/engine_process.hpp"
 #include "launch/end_command.hpp"
 #include "launch/launcher_stop_handler.hpp"
@@ -55,6 +56,20 @@ Resume resume_of(const std::string& given) {
   throw Error(ExitStatus::usage, "found --resume=" + printable(given) + ", wanted --resume or --resume=must");
 }
 
+/// Error(usage) for an option that would replace what the members of a [sweep] set.
+void check_options_of_members(const Options& options, const SweepRequest& sweep) {
+  const auto refuse_where_set = [&](const std::string& option, const std::string& key) {
+    for (const auto& [file, members] : sweep.files)
+      for (const SweepMember& member : members)
+        for (const std::string& one : member.overrides)
+          if (overridden_key(one) == key)
+            throw Error(ExitStatus::usage, file + ": its [sweep] varies " + key + ", which " + option +
+                                               " would replace; remove " + option);
+  };
+  if (!options.request.name.empty()) refuse_where_set("--name", "name");
+  if (options.request.nproc > 0) refuse_where_set("--nproc", "parallel.processes");
+}
+
 /// Whether the command requests more than one run. Error(usage) for options that do not apply.
 bool is_sweep(const Options& options, const SweepRequest& sweep, const std::optional<RankEnvironment>& job,
               bool on_nodes) {
@@ -81,6 +96,7 @@ int run_and_print(const SweepRequest& request, SourceTexts& texts) {
   if (!outcome.incomparable.empty())
     std::cout << join_names(outcome.incomparable) << (outcome.incomparable.size() > 1 ? " are" : " is")
               << " not comparable between all of these runs: " << why_no_difference << '\n';
+  for (const std::string& repeated : outcome.repeated) std::cout << repeated << '\n';
   if (!outcome.means.rows.empty()) {
     std::cout << "\nmeans over seeds with standard errors (`wmtp-host runs compare` pairs the seeds)\n";
     print_table(std::cout, outcome.means, TableFormat::text);
@@ -124,6 +140,7 @@ int run_as(const std::optional<RankEnvironment>& environment, Options options) {
     for (const std::string& file : options.files)
       sweep.files.push_back({file, read_sweep(file, options.request.overrides, texts)});
     if (is_sweep(options, sweep, environment, node.has_value())) {
+      check_options_of_members(options, sweep);
       if (!options.dry_run) return run_and_print(sweep, texts);
       log_sweep(sweep, texts);
       return 0;

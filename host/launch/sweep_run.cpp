@@ -70,6 +70,10 @@ class Sweep {
       for (const std::string& warning : member.run->warnings())
         if (warnings.insert(warning).second) log_warning(warning);
     for (size_t i = 0; i < members_.size(); ++i) {
+      if (const auto same = members_of_hash(i); same.front() != i) {
+        log_info(which(i) + "is the experiment of member " + std::to_string(same.front() + 1));
+        continue;
+      }
       const auto run = finished(i);
       log_info(which(i) + (run                     ? "run " + std::to_string(run->id) + " is reused"
                            : resume_ && started(i) ? "would resume"
@@ -107,14 +111,19 @@ class Sweep {
         .members = {{"name", "seed", "run", "status", "train/loss", "valid/loss", "valid/ce_head_1"}, {}, false},
         .incomparable = {},
         .ends = {},
+        .repeated = {},
         .means = {{"name", "seeds", "train/loss", "valid/loss"}, {}, false}};
     std::map<std::string, std::array<std::vector<double>, 2>> losses;
+    std::set<std::pair<std::string, std::string>> known;  // names with hashes
     for (size_t i = 0; i < members_.size(); ++i) {
       const auto row = result_of(i);
       outcome.ends.push_back(end_of(i));
-      for (size_t k = 0; k < 2; ++k)
+      const bool is_new = known.emplace(row[0], members_[i].hash).second;
+      for (size_t k = 0; is_new && k < 2; ++k)
         if (row[4 + k].is_number()) losses[row[0]][k].push_back(row[4 + k]);
       outcome.members.rows.push_back(row);
+      if (const auto same = members_of_hash(i); same.size() > 1 && same.front() == i)
+        outcome.repeated.push_back(repeated_text(same));
     }
     std::vector<int64_t> runs;
     for (const SweepEnd& end : outcome.ends)
@@ -163,6 +172,21 @@ class Sweep {
                                          counted(most, "process", "es") + " would need " + std::to_string(wanted) +
                                          " cores, but there are " + std::to_string(cores) +
                                          "; run fewer at once, or with fewer processes (--nproc)");
+  }
+
+  /// The members that are the same experiment as this one, and itself.
+  std::vector<size_t> members_of_hash(size_t i) const {
+    std::vector<size_t> found;
+    for (size_t k = 0; k < members_.size(); ++k)
+      if (members_[k].hash == members_[i].hash) found.push_back(k);
+    return found;
+  }
+
+  std::string repeated_text(const std::vector<size_t>& same) const {
+    std::vector<std::string> titles;
+    for (const size_t i : same) titles.push_back(std::to_string(i + 1) + " (" + members_[i].title + ")");
+    return "members " + join_names(titles) +
+           " are one experiment, because they differ in nothing that changes its result; it counts once";
   }
 
   std::optional<RunInfo> finished(size_t i) const { return reusable_run(members_[i].hash, database()); }

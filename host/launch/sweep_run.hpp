@@ -34,6 +34,7 @@ struct SweepOutcome {
   Table members;                          ///< their losses
   std::vector<std::string> incomparable;  ///< losses that do not measure the same in all of the members
   std::vector<SweepEnd> ends;             ///< of the same members
+  std::vector<std::string> repeated;      ///< a line for each experiment that several members are
   Table means;  ///< over the seeds of each name, with standard errors; empty unless a name has several seeds
 };
 

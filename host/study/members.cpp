@@ -82,7 +82,7 @@ class Loader {
   std::optional<Job> load(const StudyRun& run, const std::vector<StudyChange>& changes, const StudyMember& member) {
     try {
       Job job = load_run(run, request_, catalog_, texts_);
-      if (!read_sweep(run.file, run.how.overrides, texts_).empty())
+      if (!read_sweep(run.file, {}, texts_).empty())
         throw Error(ExitStatus::usage, run.file.string() + ": found a [sweep]; a member is one experiment");
       return job;
     } catch (const Error& error) {

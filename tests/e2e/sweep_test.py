@@ -80,12 +80,33 @@ def test_a_file_that_is_edited_while_members_run_changes_none_of_them(place):
 
 def test_finished_members_do_not_run_again(place):
     file = write(place)
-    place.host("run", file, "--set", "optimizer.lr=0.01", "--set", "seed=1", timeout=120)
-    assert len(names(place)) == 4, "what a sweep names is the sweep's to say"
+    place.host("run", file, timeout=120)
+    assert len(names(place)) == 4
     again = place.host("run", file, timeout=120)
     assert len(names(place)) == 4 and again.err.count("is reused") == 4
     shown = place.host("run", file, "--dry-run", "--set", "train.steps=4")
     assert shown.err.count("would run") == 4 and len(names(place)) == 4
+
+
+def test_what_members_set_is_replaced_by_no_option(place):
+    file = write(place, sweep={**SWEEP, "name": ["a", "b"], "parallel": {"processes": [1, 2]}})
+    for option, word in (("--set=optimizer.lr=0.01", "varies this key"), ("--name=c", "its [sweep] varies name"),
+                         ("--nproc=1", "its [sweep] varies parallel.processes")):
+        assert word in place.host("run", file, option, wanted=2).err
+    assert not (place.folder / "runs").exists()
+    assert "sweep       16 members" in place.host("plan", file, "--set", "optimizer.lr=0.01").out, "one of them"
+
+
+def test_members_that_are_one_experiment_count_once(place):
+    file = write(place, steps=2, sweep={"seed": [1, 2], "log": {"every_steps": [1, 2]}, "name": ["trial"]})
+    shown = place.host("run", file, "--dry-run").err
+    assert shown.count("would run") == 2
+    assert re.search(r"member 2 of 4 \(.*every_steps=2.*\): is the experiment of member 1", shown)
+    ended = place.host("run", file, timeout=120)
+    assert len(names(place)) == 2
+    assert re.search(r"members 1 \(.*\) and 2 \(.*\) are one experiment.* it counts once", ended.out), ended.out
+    ended = place.host("run", file, file, "--set", "sweep.seed=[1]", timeout=120)
+    assert "members 1 (" in ended.out and "are one experiment" in ended.out and "means over seeds" not in ended.out
 
 
 def test_unfinished_members_continue_with_resume(place):

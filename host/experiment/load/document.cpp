@@ -50,18 +50,6 @@ void remove_replaced(Node& root, const States& states) {
     for (Entry& named : references->value.entries) choose(&named, reference_table(named.key), "experiment", "weights");
 }
 
-/// The key of a path like "references.amateur.weights", or null.
-const Entry* entry_at(const Node& root, const std::string& path) {
-  const Node* table = &root;
-  size_t from = 0;
-  for (size_t dot = path.find('.'); dot != std::string::npos; from = dot + 1, dot = path.find('.', from)) {
-    const Entry* const found = table->find(path.substr(from, dot - from));
-    if (!found) return nullptr;
-    table = &found->value;
-  }
-  return table->find(path.substr(from));
-}
-
 void inherit(Node& own, Node&& base) {
   for (Entry& theirs : base.entries) {
     Entry* const ours = own.find(theirs.key);
@@ -149,6 +137,17 @@ class Reader {
 };
 
 }  // namespace
+
+const Entry* entry_at(const Node& root, const std::string& path) {
+  const Node* table = &root;
+  size_t from = 0;
+  for (size_t dot = path.find('.'); dot != std::string::npos; from = dot + 1, dot = path.find('.', from)) {
+    const Entry* const found = table->find(path.substr(from, dot - from));
+    if (!found) return nullptr;
+    table = &found->value;
+  }
+  return table->find(path.substr(from));
+}
 
 void make_paths_absolute(Node& table, const std::string& name, const fs::path& folder) {
   for (Entry& entry : table.entries) {

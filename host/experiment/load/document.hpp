@@ -35,6 +35,9 @@ struct PastExperiment {
 Document read_document(const std::filesystem::path& file, const std::vector<std::string>& overrides, SourceTexts& texts,
                        Diagnostics& diagnostics, const PastExperiment* past = nullptr);
 
+/// The key of a path like "references.amateur.weights", or null.
+const Entry* entry_at(const Node& root, const std::string& path);
+
 /// Makes the relative paths in the keys of `table` absolute, which lie in `folder`. `name`: the table's in the schema.
 void make_paths_absolute(Node& table, const std::string& name, const std::filesystem::path& folder);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/shell_text.hpp"
 #include "base/text.hpp"
 #include "experiment/load/document.hpp"
 #include "experiment/toml/value_rule.hpp"
@@ -13,13 +14,45 @@ namespace {
 struct Setting {
   std::string key;
   const Node* value;
-  bool names_runs;  ///< the names of the member's runs contain it
+  TomlPosition position;  ///< of the key
+  bool names_runs;        ///< the names of the member's runs contain it
 };
 /// Values of keys that are set together.
 using Choice = std::vector<Setting>;
 
+struct Axis {
+  std::string table;  ///< "[sweep]" or "[[sweep.members]]"
+  std::vector<Choice> choices;
+  std::string title(const Setting& setting) const { return table + " " + setting.key; }
+};
+
 /// Runs that differ in their seed share a name; a name that is set needs no addition.
 bool names_runs(const std::string& key) { return key != "seed" && key != "name"; }
+
+/// Whether a key is the other one, or inside it, so that setting one changes the other.
+bool overlap(const std::string& a, const std::string& b) {
+  return (a + ".").starts_with(b + ".") || b.starts_with(a + ".");
+}
+
+/// As the values of a key: 1 and 1.0 are the same number.
+bool is_equal(const Node& a, const Node& b) {
+  const auto is_number = [](const Node& one) {
+    return one.kind == Node::Kind::integer || one.kind == Node::Kind::number;
+  };
+  const auto is_equal_entry = [](const Entry& one, const Entry& other) {
+    return one.key == other.key && is_equal(one.value, other.value);
+  };
+  if (a.kind != b.kind) {
+    const auto number = [](const Node& one) {
+      return one.kind == Node::Kind::integer ? double(one.integer) : one.number;
+    };
+    return is_number(a) && is_number(b) && number(a) == number(b);
+  }
+  return a.flag == b.flag && a.integer == b.integer && a.number == b.number && a.text == b.text &&
+         std::ranges::equal(a.items, b.items, is_equal) &&
+         std::ranges::is_permutation(a.entries, b.entries, is_equal_entry);
+}
+bool is_equal_setting(const Setting& a, const Setting& b) { return a.key == b.key && is_equal(*a.value, *b.value); }
 
 class Reader {
  public:
@@ -37,18 +70,50 @@ class Reader {
     }
   }
 
+  /// Refuses what one axis would set and another one replace.
+  void check_axes() {
+    for (size_t later = 1; later < axes_.size(); ++later)
+      for (size_t earlier = 0; earlier < later; ++earlier)
+        for (const Setting& setting : settings_of(axes_[later]))
+          for (const Setting& other : settings_of(axes_[earlier]))
+            if (overlap(setting.key, other.key))
+              diagnostics_.add(setting.position,
+                               axes_[later].title(setting) + ": " + axes_[earlier].title(other) + " at " +
+                                   diagnostics_.origin_text(other.position) +
+                                   " sets it too, so that one of the two values would have no effect",
+                               "list its values in one of these places");
+  }
+
+  /// Refuses values of --set, which are in `root`, that every member or some would replace.
+  void check_overrides(const Node& root) {
+    for (const Axis& axis : axes_)
+      for (const Setting& setting : settings_of(axis)) {
+        const Entry* const found = entry_at(root, setting.key);
+        const Entry* const overridden = found ? first_override(*found) : nullptr;
+        if (!overridden) continue;
+        const bool is_list = axis.table == "[sweep]" && overridden == found;
+        diagnostics_.add(overridden->position,
+                         axis.title(setting) + " at " + diagnostics_.origin_text(setting.position) +
+                             " varies this key, so that members would not have the value of --set",
+                         (is_list ? "to replace the list: --set " +
+                                        shell_quoted("sweep." + setting.key + "=[" + toml_of(overridden->value) + "]") +
+                                        "; or change the file"
+                                  : "change it there"));
+      }
+  }
+
   /// All combinations, the first axis varying slowest.
   std::vector<SweepMember> combinations(TomlPosition position) {
     std::vector<Choice> all{{}};
-    for (const std::vector<Choice>& axis : axes_) {
-      if (all.size() * axis.size() > max_sweep_members) {
+    for (const auto& [table, choices] : axes_) {
+      if (all.size() * choices.size() > max_sweep_members) {
         diagnostics_.add(position, "[sweep] has more than " + with_thousands(int64_t(max_sweep_members)) + " members",
                          "shorten its lists");
         return {};
       }
       std::vector<Choice> longer;
       for (const Choice& before : all)
-        for (const Choice& choice : axis) {
+        for (const Choice& choice : choices) {
           longer.push_back(before);
           longer.back().insert(longer.back().end(), choice.begin(), choice.end());
         }
@@ -66,26 +131,35 @@ class Reader {
                        "set a single value in the experiment itself");
       return;
     }
-    std::vector<Choice> axis;
+    Axis axis{"[sweep]", {}};
     for (const Node& value : entry.value.items) {
+      Choice choice{{key, &value, entry.position, names_runs(key)}};
       if (value.kind == Node::Kind::table || value.kind == Node::Kind::time)
         diagnostics_.add(value.position, "[sweep] " + key + ": found a table or a time, which no key accepts");
-      axis.push_back({{key, &value, names_runs(key)}});
+      else if (find_equal(axis, choice))
+        diagnostics_.add(value.position, "[sweep] " + key + ": found " + on_one_line(toml_of(value)) + " twice",
+                         "remove one: members with equal values are one run, which would count twice");
+      axis.choices.push_back(std::move(choice));
     }
     axes_.push_back(std::move(axis));
   }
 
   void members(const Entry& entry) {
-    std::vector<Choice> axis;
+    Axis axis{"[[sweep.members]]", {}};
     for (const Node& one : entry.value.items) {
       Choice choice;
       if (one.kind == Node::Kind::table) flatten("", one, choice);
       if (std::ranges::find(choice, "name", &Setting::key) != choice.end())
         for (Setting& setting : choice) setting.names_runs = false;
       if (choice.empty()) diagnostics_.add(one.position, "[[sweep.members]]: wanted a table with at least one key");
-      axis.push_back(std::move(choice));
+      if (const Choice* const other = find_equal(axis, choice); other && !choice.empty())
+        diagnostics_.add(one.position,
+                         "[[sweep.members]]: found the values of the table at " +
+                             diagnostics_.origin_text(other->front().position) + " again",
+                         "remove one: members with equal values are one run, which would count twice");
+      axis.choices.push_back(std::move(choice));
     }
-    if (axis.empty()) diagnostics_.add(entry.position, "[sweep] members: wanted [[sweep.members]] tables");
+    if (axis.choices.empty()) diagnostics_.add(entry.position, "[sweep] members: wanted [[sweep.members]] tables");
     axes_.push_back(std::move(axis));
   }
 
@@ -95,13 +169,37 @@ class Reader {
       if (entry.value.kind == Node::Kind::table)
         flatten(key, entry.value, choice);
       else
-        choice.push_back({key, &entry.value, names_runs(key)});
+        choice.push_back({key, &entry.value, entry.position, names_runs(key)});
     }
+  }
+
+  static const Choice* find_equal(const Axis& axis, const Choice& choice) {
+    const auto found = std::ranges::find_if(axis.choices, [&](const Choice& other) {
+      return std::ranges::is_permutation(choice, other, is_equal_setting);
+    });
+    return found == axis.choices.end() ? nullptr : &*found;
+  }
+
+  /// The first of each key.
+  static Choice settings_of(const Axis& axis) {
+    Choice found;
+    for (const Choice& choice : axis.choices)
+      for (const Setting& setting : choice)
+        if (std::ranges::find(found, setting.key, &Setting::key) == found.end()) found.push_back(setting);
+    return found;
+  }
+
+  /// The entry itself or one inside it; null if no --set states it.
+  const Entry* first_override(const Entry& entry) const {
+    if (diagnostics_.is_override(entry.position)) return &entry;
+    for (const Entry& inner : entry.value.entries)
+      if (const Entry* const found = first_override(inner)) return found;
+    return nullptr;
   }
 
   static SweepMember member_of(const Choice& choice) {
     SweepMember member;
-    for (const auto& [key, value, is_in_name] : choice) {
+    for (const auto& [key, value, position, is_in_name] : choice) {
       member.overrides.push_back(key + "=" + toml_of(*value));
       if (is_in_name)
         member.suffix += "-" + name_part(key.substr(key.rfind('.') + 1)) + "-" + name_part(toml_of(*value));
@@ -110,7 +208,7 @@ class Reader {
   }
 
   Diagnostics& diagnostics_;
-  std::vector<std::vector<Choice>> axes_;
+  std::vector<Axis> axes_;
 };
 
 }  // namespace
@@ -155,6 +253,8 @@ std::vector<SweepMember> read_sweep(const std::filesystem::path& file, const std
     reader.lists("", sweep->value);
   else
     diagnostics.add(sweep->position, "\"sweep\" is a table: wanted [sweep] followed by its keys");
+  reader.check_axes();
+  reader.check_overrides(*document);
   std::vector<SweepMember> members = reader.combinations(sweep->position);
   diagnostics.raise();
   return members;

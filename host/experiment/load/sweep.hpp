@@ -26,8 +26,9 @@ struct SweepMember {
 constexpr size_t max_sweep_members = 1000;
 
 /// Empty without [sweep], whether in the file or in `overrides` (--set sweep.seed=[1,2]). The values are checked later,
-/// when the members are loaded. Error(usage) with place and caret if a value is not a list, a list is empty, or there
-/// are more than max_sweep_members members.
+/// when the members are loaded. Error(usage) with place and caret if a value is not a list, a list is empty or has a
+/// value twice, two lists set a key, `overrides` set a key that the members set, or there are more than
+/// max_sweep_members members.
 std::vector<SweepMember> read_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                                     SourceTexts& texts);
 

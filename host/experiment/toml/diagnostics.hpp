@@ -22,6 +22,7 @@ class Diagnostics {
   size_t count() const { return found_.size(); }
   /// "base.toml:12", or "command line" for an override.
   std::string origin_text(TomlPosition position) const;
+  bool is_override(TomlPosition position) const { return !sources_[size_t(position.source)].is_file; }
   const std::string& source_text(int source) const { return sources_[size_t(source)].text; }
 
   /// Throws one Error with all errors in source order: a file, its overrides, then its stages. Its status is plugin if

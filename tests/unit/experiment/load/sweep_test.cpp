@@ -70,7 +70,8 @@ TEST_F(Sweep, NamesRunsOfAMemberAsItSays) {
 TEST_F(Sweep, IsEmptyWithoutTheTable) { EXPECT_TRUE(members("").empty()); }
 
 TEST_F(Sweep, TakesListsFromOverrides) {
-  const auto replaced = members("[sweep]\noptimizer.lr = [0.001, 3e-4]\nseed = [1, 2]\n", {"sweep.seed=[7]", "seed=3"});
+  const auto replaced =
+      members("[sweep]\noptimizer.lr = [0.001, 3e-4]\nseed = [1, 2]\n", {"sweep.seed=[7]", "train.steps=3"});
   ASSERT_EQ(replaced.size(), 2u);
   EXPECT_EQ(replaced[1].overrides, (Overrides{"optimizer.lr=0.0003", "seed=7"}));
   const auto added = members("", {"sweep.optimizer.lr=[0.5]", "sweep.seed=[1, 2]"});
@@ -88,6 +89,41 @@ TEST_F(Sweep, ReportsAllErrorsAtTheirPlaces) {
   for (const char* key : {"a", "b", "c"}) many += std::string(key) + " = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]\n";
   expect_in_order(message(many), {"more than 1,000 members"});
   expect_in_order(message("sweep = 3\n"), {"\"sweep\""});
+}
+
+TEST_F(Sweep, RefusesOneValueTwice) {
+  expect_in_order(
+      message("[sweep]\nseed = [1, 2, 1]\noptimizer.lr = [1e-3, 0.001]\ntrain.steps = [1, 1.0]\n"),
+      {"sweep.toml:16:15: [sweep] seed: found 1 twice", "sweep.toml:17:23: [sweep] optimizer.lr: found 0.001",
+       "sweep.toml:18:19: [sweep] train.steps: found 1.0 twice", "remove one"});
+  EXPECT_EQ(members("[sweep]\npipeline.plugin = [\"a\", \"b\"]\nmodel.x = [[1, 2], [2, 1], [1]]\n").size(), 6u);
+  expect_in_order(message("[sweep]\nmodel.x = [[1, 2], [1, 2]]\n"), {"[sweep] model.x: found [1, 2] twice"});
+  expect_in_order(message("[[sweep.members]]\nseed = 1\nmodel.dim = 8\n[[sweep.members]]\nmodel = {dim = 8}\nseed = 1\n"
+                          "[[sweep.members]]\nseed = 1\n"),
+                  {"sweep.toml:18:", "[[sweep.members]]: found the values of the table at", "sweep.toml:16", "again"});
+}
+
+TEST_F(Sweep, RefusesTwoListsThatSetOneKey) {
+  const std::string shown = message(
+      "[sweep]\nseed = [1, 2]\npipeline.keep = [0.5, 0.6]\n[[sweep.members]]\noptimizer.lr = 1e-3\n"
+      "[[sweep.members]]\nseed = 3\npipeline.keep.from = 1\n");
+  expect_in_order(shown, {"sweep.toml:21:1: [[sweep.members]] seed: [sweep] seed at", "sweep.toml:16 sets it too",
+                          "sweep.toml:22:", "[[sweep.members]] pipeline.keep.from: [sweep] pipeline.keep at",
+                          "sweep.toml:17 sets it too"});
+  EXPECT_EQ(members("[sweep]\nmodel.dim = [1, 2]\nmodel.dim_2 = [1, 2]\n").size(), 4u) << "no part of a name";
+}
+
+TEST_F(Sweep, RefusesValuesOfTheCommandLineThatMembersWouldReplace) {
+  const std::string lists = "[sweep]\noptimizer.lr = [1e-3, 2e-3]\nseed = [1, 2]\n";
+  expect_in_order(message(lists, {"optimizer.lr=5e-4", "seed=3", "sweep.seed=[4]"}),
+                  {"--set optimizer.lr=5e-4: [sweep] optimizer.lr at", "sweep.toml:16 varies this key",
+                   "--set 'sweep.optimizer.lr=[0.0005]'; or change the file",
+                   "--set seed=3: [sweep] seed at command line", "--set 'sweep.seed=[3]'"});
+  const std::string tables = "[[sweep.members]]\npipeline.keep = 0.5\n[[sweep.members]]\npipeline.plugin = \"focal\"\n";
+  for (const char* set : {"pipeline.keep=0.4", "pipeline.keep.from=0.4", "pipeline={plugin=\"x\",keep=0.4}"})
+    expect_in_order(message(tables, {set}), {"--set", "[[sweep.members]] pipeline.keep at",
+                                             "sweep.toml:16 varies this key", "change it there"});
+  EXPECT_EQ(members(tables, {"pipeline.gamma=2"}).size(), 2u);
 }
 
 TEST_F(Sweep, IsIgnoredByTheExperimentAndRefusedInAStage) {
