@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/files.hpp"
-#include "experiment/toml/diagnostics.hpp"
+#include "base/normal_path.hpp"
 #include "huggingface/initial_weights.hpp"
 #include "huggingface/params_file.hpp"
 #include "tokenizer/tokenizer_files.hpp"
@@ -51,7 +51,8 @@ std::string tokenizer_difference(const fs::path& weights, const Experiment& expe
   return "its tokenizer " + name_of(*theirs) + " is not the data's, " + name_of(*ours) + ": id " +
          std::to_string(difference->id) + " is " + difference->there + " there and " + difference->here +
          " here; set [data.tokenizer] to " +
-         (theirs->empty() ? "kind = \"byte\"" : "kind = \"file\" and file = " + quote(theirs->string())) +
+         (theirs->empty() ? "kind = \"byte\""
+                          : "kind = \"file\" and file = \"" + absolute_path(*theirs).string() + "\"") +
          ", or choose weights that were trained with the data's tokenizer";
 }
 
