@@ -373,7 +373,7 @@ def test_mistakes_are_refused_with_their_places_before_anything_runs(place):
 SHIPPED = sorted((ROOT / "experiments/study").glob("*.toml"))
 SHIPPED = [file for file in SHIPPED if "study" in tomllib.loads(file.read_text())]
 # The command that writes a study's data, for the first seeds.
-SCRIPT = re.compile(r"^#   python3 (experiments/\S+(?: [a-z]\w*)? \d+ \d+)[\d ]* (.*)$", re.MULTILINE)
+SCRIPT = re.compile(r"^#   python3 (experiments/\S+ \w+ \d+ \d+)[\d ]* (.*)$", re.MULTILINE)
 SCRIPTED = [file for file in SHIPPED if SCRIPT.search(file.read_text())]
 STEPS = {"paths": 10000, "blocksworld": 10000, "wrong_answers": 400, "heads": 600, "path_star": 6000}  # or 500
 
