@@ -121,14 +121,14 @@ fs::path tokenizer_folder(const Experiment& experiment, const fs::path& cache) {
 
 void prepare_text(const Experiment& experiment, const fs::path& cache, const Log& log) {
   const TextPlan plan = text_plan(experiment, cache);
-  for (const std::string& gap : gaps_in(plan.split)) log("warning: " + gap);
+  for (const std::string& warning : file_warnings(plan.split)) log("warning: " + warning);
   if (!read_prepared(plan.folder)) build(experiment, plan, log);
   if (const auto prepared = read_prepared(plan.folder)) log_shares(experiment, *prepared, log);
 }
 
 void prepare_tokens(const Experiment& experiment, const fs::path& cache, const Log& log) {
   const TextSplit files = split_text(experiment);
-  for (const std::string& gap : gaps_in(files)) log("warning: " + gap);
+  for (const std::string& warning : file_warnings(files)) log("warning: " + warning);
   split_tokens(experiment, files);
   if (!experiment.data.tokenizer.given) return;
   const fs::path folder = tokenizer_folder(experiment, cache);
