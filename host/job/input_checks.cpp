@@ -96,7 +96,7 @@ void check_offload_folder(const Experiment& experiment) {
 }
 
 std::vector<std::string> input_warnings(const Experiment& experiment, const std::filesystem::path& database) {
-  std::vector<std::string> warnings = gaps_in_data(experiment);
+  std::vector<std::string> warnings = data_warnings(experiment);
   const auto add = [&](const std::string& table, const std::string& named, const ModelConfig& model) {
     if (named.empty()) return;
     const auto weights = find_complete_model(resolve_weights(named, experiment, database), database);

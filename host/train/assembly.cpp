@@ -314,6 +314,26 @@ GroupOptions group_options(const ParallelConfig& parallel, at::Device device) {
           parallel.optimizer_offload != OptimizerOffload::none};
 }
 
+namespace {
+
+/// Throws the errors of patterns that match no parameter, with the place of the key that each begins with.
+void check_parameters(const ModelSpec& spec, const Experiment& experiment) try {
+  model_units(spec);
+} catch (const Error& error) {
+  if (error.status() != ExitStatus::usage) throw;
+  std::string place = experiment.file.string();
+  for (const auto& [title, key] :
+       {std::pair("[[optimizer.groups]] ", "optimizer.groups"), std::pair("[adapter] train:", "adapter.train"),
+        std::pair("[optimizer] name ", "optimizer.name")})
+    if (const auto stated = experiment.origins.find(key); std::string_view(error.what()).starts_with(title) &&
+                                                          stated != experiment.origins.end() &&
+                                                          stated->second != "command line")
+      place = stated->second;
+  throw Error(error.status(), place + ": " + error.what());
+}
+
+}  // namespace
+
 ShardedModelRequest policy_request(const Experiment& experiment, const ActivePipeline& pipeline, const Adapter& adapter,
                                    const at::Device& device) {
   ShardedModelRequest request;
@@ -323,6 +343,7 @@ ShardedModelRequest policy_request(const Experiment& experiment, const ActivePip
   request.spec.value_heads = pipeline.needs.heads;
   request.spec.optimizer = experiment.optimizer;
   request.spec.trained_parts = experiment.trained_parts;
+  check_parameters(request.spec, experiment);
   request.options = group_options(experiment.parallel, device);
   request.sequence_length = experiment.train.sequence_length;
   return request;

@@ -35,6 +35,16 @@ def test_muon_is_refused_where_it_would_update_no_matrix(place):
                             optimizer={"name": "muon", "momentum": 0.5}, adapter={"plugin": "lora", "rank": 2})
 
 
+def test_a_pattern_that_matches_no_parameter_is_refused_with_its_place(place):
+    place.refuse_everywhere(2, r'^experiment\.toml:\d+: \[adapter\] train: "foo\.\*" matches no parameter',
+                            adapter={"plugin": "full", "train": ["foo.*"]})
+    file = place.write()
+    with open(file, "a") as text:
+        text.write('[[optimizer.groups]]\nmatch = "layer.*"\nlr_scale = 2.0\n')
+    message = r'\[\[optimizer\.groups\]\] match = "layer\.\*" matches no trained parameter'
+    place.refuse_command(2, r"^experiment\.toml:\d+: " + message, command=["run", file])
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0])
 def test_a_number_out_of_range_is_refused(place, value):
     place.refuse(2, r"experiment\.toml:\d+:\d+", r"\blr\b", optimizer__lr=value)

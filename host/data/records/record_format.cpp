@@ -349,6 +349,7 @@ void RecordFields::read_preference(Record& record, const std::function<void()>& 
     record.has_whole_prompt = true;
     record.instruction = text("prompt", true);
     for (const char* name : {"chosen", "rejected"}) text(name, true);
+    if (good_ && *chosen == *rejected) refuse("rejected", rejected, "another answer than chosen");
   }
   const OrderedJson lists[2]{is_text ? OrderedJson() : preferred("chosen"),
                              is_text ? OrderedJson() : preferred("rejected")};

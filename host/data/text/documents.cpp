@@ -31,6 +31,7 @@ class DocumentFinder {
       look_at(next, at);
       end_document(at);
       begin_ = offset_ + int64_t(at + separator_.size());
+      has_separator_ = true;
     }
     // The rest may be the start of a separator.
     const size_t open_end = separator_.empty() ? 0 : separator_.size() - 1;
@@ -44,6 +45,8 @@ class DocumentFinder {
     look_at(0, text_.size());
     end_document(text_.size());
   }
+
+  bool has_separator() const { return has_separator_; }
 
  private:
   size_t next_separator(size_t from) const {
@@ -60,21 +63,28 @@ class DocumentFinder {
   int64_t offset_;     ///< of text_
   int64_t begin_;      ///< of the current document
   bool blank_ = true;  ///< whether the current document is blank so far
+  bool has_separator_ = false;
   std::vector<TextRange>& found_;
 };
 
-std::vector<TextRange> find_documents(const fs::path& file, const std::string& separator, bool as_bytes) {
+struct FoundDocuments {
+  std::vector<TextRange> documents;
+  bool has_separator = false;
+};
+
+FoundDocuments find_documents(const fs::path& file, const std::string& separator, bool as_bytes) {
   TextStream in(file, as_bytes);
   if (separator.empty() && !in.is_json_lines()) {
     in.skip_to(std::numeric_limits<int64_t>::max());
-    return {{0, in.offset()}};
+    return {{{0, in.offset()}}, false};
   }
   std::string piece(piece_bytes, '\0');
-  std::vector<TextRange> found;
+  FoundDocuments found;
   while (in.next_text()) {
-    DocumentFinder finder(separator, in.offset(), found);
+    DocumentFinder finder(separator, in.offset(), found.documents);
     while (const size_t got = in.read(piece.data(), piece_bytes)) finder.take({piece.data(), got});
     finder.finish();
+    found.has_separator = found.has_separator || finder.has_separator();
   }
   return found;
 }
@@ -112,8 +122,11 @@ void split_one(const fs::path& file, const TextRange& document, const TextSplitt
 }
 
 void split_file(const fs::path& file, const TextSplitting& how, SplitParts& parts) {
-  std::vector<TextRange> train = find_documents(file, how.separator, how.as_bytes), validation;
+  auto [train, has_separator] = find_documents(file, how.separator, how.as_bytes);
+  std::vector<TextRange> validation;
   const auto count = int64_t(train.size());
+  parts.documents += count;
+  if (!how.separator.empty() && !has_separator) parts.unseparated.push_back(file);
   if (how.held_out > 0 && count == 1) {
     const TextRange document = train.front();
     split_one(file, document, how, train, validation);
@@ -123,6 +136,12 @@ void split_file(const fs::path& file, const TextSplitting& how, SplitParts& part
   }
   if (!train.empty()) parts.train.push_back({file, std::move(train), how.as_bytes});
   if (!validation.empty()) parts.validation.push_back({file, std::move(validation), how.as_bytes});
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
 }
 
 }  // namespace
@@ -153,6 +172,15 @@ SplitParts split_files(const std::vector<fs::path>& files, const TextSplitting& 
   SplitParts parts;
   for (const auto& file : files) split_file(file, splitting, parts);
   return parts;
+}
+
+OtherLineEnds find_other_line_ends(const std::vector<fs::path>& files, const TextSplitting& splitting) {
+  const std::string lf = replaced(splitting.separator, "\r\n", "\n"), crlf = replaced(lf, "\n", "\r\n");
+  const std::string& other = splitting.separator == lf ? crlf : lf;
+  if (other == splitting.separator) return {};
+  for (const fs::path& file : files)
+    if (find_documents(file, other, splitting.as_bytes).has_separator) return {other, file};
+  return {};
 }
 
 }  // namespace wmtp

@@ -45,8 +45,17 @@ TextSplitting text_splitting(const Experiment& experiment);
 
 struct SplitParts {
   std::vector<TextPart> train, validation;  ///< lists only files with at least one document in this part
+  int64_t documents = 0;                    ///< of all files
+  std::vector<std::filesystem::path> unseparated = {};  ///< files in which the separator does not occur
 };
 /// Error(data) if a file cannot be read.
 SplitParts split_files(const std::vector<std::filesystem::path>& files, const TextSplitting& splitting);
+
+/// The separator with the other line ends, CRLF or LF, if one of `files` has that; "" if none has.
+struct OtherLineEnds {
+  std::string separator;
+  std::filesystem::path file;  ///< the first that has it
+};
+OtherLineEnds find_other_line_ends(const std::vector<std::filesystem::path>& files, const TextSplitting& splitting);
 
 }  // namespace wmtp

@@ -3,6 +3,7 @@
 #include "data/tokens/corpus.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <system_error>
 
@@ -42,24 +43,57 @@ fs::path shared_folder(const std::vector<fs::path>& files) {
 }
 
 /// Patterns are relative to the experiment's folder.
-std::vector<fs::path> files_of(const Experiment& experiment, const std::vector<std::string>& patterns,
-                               const std::vector<std::string>& exclude = {}) {
-  const auto resolved = [&](std::vector<std::string> paths) {
-    for (std::string& path : paths) path = experiment.resolve(path).string();
-    return paths;
-  };
-  return list_files(resolved(patterns), resolved(exclude));
+std::vector<std::string> resolved(const Experiment& experiment, std::vector<std::string> patterns) {
+  for (std::string& pattern : patterns) pattern = experiment.resolve(pattern).string();
+  return patterns;
+}
+
+std::vector<fs::path> files_of(const Experiment& experiment, const std::vector<std::string>& patterns) {
+  return list_files(resolved(experiment, patterns), {});
+}
+
+/// Patterns that a stage inherits are absolute, and in no file of its own.
+bool is_own(const Experiment& experiment, const std::string& pattern) {
+  return fs::path(pattern).is_relative() || experiment.source.find(pattern) != std::string::npos;
+}
+
+/// `files`: what is left, where a name that is meant may be.
+std::string idle_warning(const Experiment& experiment, const std::string& pattern, const std::vector<fs::path>& files) {
+  std::vector<std::string> names;
+  for (const fs::path& file : files)
+    names.push_back(fs::path(pattern).is_relative() ? file.lexically_relative(experiment.file.parent_path()).string()
+                                                    : file.string());
+  const bool is_name = pattern.find_first_of("*?") == std::string::npos;
+  const std::string near = is_name ? nearest_name(pattern, names) : "";
+  const auto stated = experiment.origins.find("data.exclude");
+  const bool has_place = stated != experiment.origins.end() && stated->second.find(':') != std::string::npos;
+  return (has_place ? stated->second : experiment.file.string()) + ": data.exclude: " + printable(pattern) +
+         " excludes no file of the data; " +
+         (near.empty() ? "check the path (relative paths start at the experiment's folder), or remove it"
+                       : "did you mean " + printable(near) + "?");
+}
+
+/// Files of `patterns` that data.exclude leaves.
+std::vector<fs::path> files_left(const Experiment& experiment, const std::vector<std::string>& patterns,
+                                 std::vector<std::string>& warnings) {
+  const std::vector<std::string>& exclude = experiment.data.exclude;
+  std::vector<std::string> idle;
+  std::vector<fs::path> files = list_files(resolved(experiment, patterns), resolved(experiment, exclude), &idle);
+  for (const std::string& pattern : exclude)
+    if (is_own(experiment, pattern) && std::ranges::count(idle, experiment.resolve(pattern).string()) > 0)
+      warnings.push_back(idle_warning(experiment, pattern, files));
+  return files;
 }
 
 /// What data.files and data.exclude select; data.file, which is no pattern, is one file.
-std::vector<fs::path> data_files(const Experiment& experiment) {
+std::vector<fs::path> data_files(const Experiment& experiment, std::vector<std::string>& warnings) {
   const DataConfig& data = experiment.data;
-  if (data.file.empty()) return files_of(experiment, data.files, data.exclude);
+  if (data.file.empty()) return files_left(experiment, data.files, warnings);
   const fs::path file = experiment.resolve(data.file);
   if (data.file.find_first_of("*?") != std::string::npos && !is_there(file))
     throw Error(ExitStatus::data, file.string() + " does not exist: data.file names one file; name patterns of files " +
                                       "in data.files instead, as in files = [\"" + data.file + "\"]");
-  return data.exclude.empty() ? std::vector<fs::path>{file} : files_of(experiment, {data.file}, data.exclude);
+  return data.exclude.empty() ? std::vector<fs::path>{file} : files_left(experiment, {data.file}, warnings);
 }
 
 std::vector<fs::path> joined(const std::vector<std::vector<fs::path>>& lists) {
@@ -159,8 +193,9 @@ std::string token_content_hash(const Experiment& experiment, const fs::path& cac
 }  // namespace
 
 TextSplit split_text(const Experiment& experiment) {
-  const auto files = data_files(experiment);
-  TextSplit split{files, {}};
+  TextSplit split;
+  const auto files = data_files(experiment, split.warnings);
+  split.train = files;
   if (experiment.validation.share > 0) {
     split.validation = files;
   } else if (!experiment.validation.files.empty() || experiment.validation.given) {
@@ -184,25 +219,31 @@ std::vector<fs::path> tokenizer_files(const Experiment& experiment, const TextSp
 
 RecordFiles record_files(const Experiment& experiment) {
   const DataConfig& data = experiment.data;
-  RecordFiles files{files_of(experiment, data.files, data.exclude), files_of(experiment, experiment.validation.files),
-                    files_of(experiment, data.hold_out)};
+  RecordFiles files;
+  files.train = files_left(experiment, data.files, files.warnings);
+  files.validation = files_of(experiment, experiment.validation.files);
+  files.hold_out = files_of(experiment, data.hold_out);
   if (files.train.empty() && !data.arithmetic.given)
     throw Error(ExitStatus::data, "no file is left to train on: data.exclude excludes every file of data.files");
   return files;
 }
 
-std::vector<std::string> gaps_in(const TextSplit& files) {
-  return gaps_in_numbers(joined({files.train, files.validation}));
+std::vector<std::string> file_warnings(const TextSplit& files) {
+  std::vector<std::string> found = gaps_in_numbers(joined({files.train, files.validation}));
+  std::ranges::copy(files.warnings, std::back_inserter(found));
+  return found;
 }
 
-std::vector<std::string> gaps_in(const RecordFiles& files) {
-  return gaps_in_numbers(joined({files.train, files.validation, files.hold_out}));
+std::vector<std::string> file_warnings(const RecordFiles& files) {
+  std::vector<std::string> found = gaps_in_numbers(joined({files.train, files.validation, files.hold_out}));
+  std::ranges::copy(files.warnings, std::back_inserter(found));
+  return found;
 }
 
-std::vector<std::string> gaps_in_data(const Experiment& experiment) {
+std::vector<std::string> data_warnings(const Experiment& experiment) {
   if (experiment.data.kind == DataKind::random) return {};
-  return experiment.data.kind == DataKind::records ? gaps_in(record_files(experiment))
-                                                   : gaps_in(split_text(experiment));
+  return experiment.data.kind == DataKind::records ? file_warnings(record_files(experiment))
+                                                   : file_warnings(split_text(experiment));
 }
 
 TextContent text_content(const Experiment& experiment, const TextSplit& split, const fs::path& cache) {

@@ -12,6 +12,7 @@ namespace wmtp {
 struct TextSplit {
   std::vector<std::filesystem::path> train;
   std::vector<std::filesystem::path> validation;
+  std::vector<std::string> warnings = {};  ///< of patterns of data.exclude that exclude nothing
 };
 
 /// Validation files are `[validation] files`; without them, if the table is given, one file in twenty (rounded up):
@@ -40,14 +41,16 @@ struct RecordFiles {
   std::vector<std::filesystem::path> train;       ///< may include `[validation] files`, which are held out by problem
   std::vector<std::filesystem::path> validation;  ///< `[validation] files`
   std::vector<std::filesystem::path> hold_out;    ///< `data.hold_out`
+  std::vector<std::string> warnings = {};         ///< as of TextSplit
 };
 RecordFiles record_files(const Experiment& experiment);
 
-/// Warnings of gaps in the files' numbers (io/shard_names.hpp).
-std::vector<std::string> gaps_in(const TextSplit& files);
-std::vector<std::string> gaps_in(const RecordFiles& files);
+/// Warnings of gaps in the files' numbers (io/shard_names.hpp), and of patterns of the experiment's own data.exclude that
+/// exclude nothing; those that a stage inherits need not match its data.
+std::vector<std::string> file_warnings(const TextSplit& files);
+std::vector<std::string> file_warnings(const RecordFiles& files);
 /// Lists the files for it; none of kind "random".
-std::vector<std::string> gaps_in_data(const Experiment& experiment);
+std::vector<std::string> data_warnings(const Experiment& experiment);
 
 /// Identifies the sources of records: SHA-256 as in TextContent; for [data.arithmetic] of its settings, not its file.
 struct RecordContent {

@@ -222,24 +222,39 @@ class Exclusion {
  public:
   Exclusion(const std::vector<std::string>& patterns, const std::set<fs::path>& found, RealPaths& real) : real_(real) {
     for (const std::string& pattern : patterns)
-      if (const Segments written = segments_of(pattern); !written.empty()) add(written, found);
+      if (const Segments written = segments_of(pattern); !written.empty()) add(pattern, written, found);
     for (const fs::path& file : found)
-      if (!patterns_.empty() && matches(file)) files_.insert(id_of(file));
+      if (matches(file)) files_.insert(id_of(file));
   }
 
   bool has(const fs::path& file) const { return files_.contains(id_of(file)); }
 
-  /// By its name only.
-  bool matches(const fs::path& path) const {
-    return std::any_of(patterns_.begin(), patterns_.end(), [&](const Segments& one) { return matches(path, one); });
+  /// By its name only. Notes which patterns match.
+  bool matches(const fs::path& path) {
+    bool any = false;
+    for (Pattern& one : patterns_)
+      if (matches(path, one.segments)) any = one.matches_any = true;
+    return any;
+  }
+
+  /// The pattern matches no path that matches() was asked about, and names none of the found files in another way.
+  bool is_idle(const std::string& pattern) const {
+    return std::none_of(patterns_.begin(), patterns_.end(),
+                        [&](const Pattern& one) { return one.written == pattern && one.matches_any; });
   }
 
  private:
-  bool matches(const fs::path& path, const Segments& pattern) const {
+  struct Pattern {
+    std::string written;
+    Segments segments;  ///< of a pattern through links also those of its real path
+    bool matches_any = false;
+  };
+
+  bool matches(const fs::path& path, const Segments& pattern) {
     return path_matches(segments_of(path), 0, pattern, 0) || path_matches(segments_of(real_.of(path)), 0, pattern, 0);
   }
 
-  void add(const Segments& written, const std::set<fs::path>& found) {
+  void add(const std::string& pattern, const Segments& written, const std::set<fs::path>& found) {
     fs::path folder = "/";
     auto rest = written.begin();
     for (; rest != written.end() && (!has_wildcard(*rest) || is_there(folder / *rest)); ++rest) folder /= *rest;
@@ -247,19 +262,25 @@ class Exclusion {
     const Segments real_folder = segments_of(fs::weakly_canonical(folder, ignored));
     Segments resolved = real_folder;
     resolved.insert(resolved.end(), rest, written.end());
-    patterns_.push_back(written);
-    if (resolved != written) patterns_.push_back(std::move(resolved));
+    patterns_.push_back({pattern, written});
+    if (resolved != written) patterns_.push_back({pattern, std::move(resolved)});
+    Pattern& added = patterns_.back();
     // What is in none of the found folders can only be other names of the files.
     const Segments written_folder(written.begin(), rest);
     if (std::any_of(found.begin(), found.end(),
                     [&](const fs::path& file) { return matches(file, written_folder) || matches(file, real_folder); }))
       return;
     const PatternSearch search(written);
-    for (const fs::path& file : search.found()) files_.insert(id_of(file));
+    std::set<FileId> named;
+    for (const fs::path& file : search.found()) named.insert(id_of(file));
+    added.matches_any = !named.empty() && std::any_of(found.begin(), found.end(), [&](const fs::path& file) {
+      return named.contains(id_of(file));
+    });
+    files_.merge(named);
   }
 
   RealPaths& real_;
-  std::vector<Segments> patterns_;
+  std::vector<Pattern> patterns_;
   std::set<FileId> files_;
 };
 
@@ -320,7 +341,8 @@ void refuse_unfinished(const std::vector<fs::path>& files, const std::set<fs::pa
 
 }  // namespace
 
-std::vector<fs::path> list_files(const std::vector<std::string>& patterns, const std::vector<std::string>& exclude) {
+std::vector<fs::path> list_files(const std::vector<std::string>& patterns, const std::vector<std::string>& exclude,
+                                 std::vector<std::string>* idle) {
   std::set<fs::path> found, by_wildcard, unread;
   for (const auto& pattern : patterns) {
     const PatternSearch search(segments_of(pattern));
@@ -337,9 +359,12 @@ std::vector<fs::path> list_files(const std::vector<std::string>& patterns, const
     unread.insert(search.unread().begin(), search.unread().end());
   }
   RealPaths real;
-  const Exclusion excluded(exclude, found, real);
+  Exclusion excluded(exclude, found, real);
   for (const fs::path& path : unread)
     if (!excluded.matches(path)) refuse_unread(path);
+  if (idle)
+    std::copy_if(exclude.begin(), exclude.end(), std::back_inserter(*idle),
+                 [&](const std::string& pattern) { return excluded.is_idle(pattern); });
   std::map<FileId, fs::path> names;
   for (const fs::path& file : found) {
     if (excluded.has(file)) continue;

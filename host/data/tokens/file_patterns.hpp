@@ -15,8 +15,11 @@ namespace wmtp {
 /// the Hugging Face cache, wildcards match the names under `snapshots`, and neither `blobs` nor `refs`. Error(data) if
 /// one of `patterns` matches nothing, or a link to nothing, a pipe or a device, or only some files of a set like
 /// `train-00000-of-00002.txt`, or a download that is not finished, or several revisions in that cache.
+///
+/// `idle`, if not null, gets those of `exclude` that match nothing which `patterns` match.
 std::vector<std::filesystem::path> list_files(const std::vector<std::string>& patterns,
-                                              const std::vector<std::string>& exclude);
+                                              const std::vector<std::string>& exclude,
+                                              std::vector<std::string>* idle = nullptr);
 
 /// Those of `files` that are none of `others`, under any name.
 std::vector<std::filesystem::path> without(const std::vector<std::filesystem::path>& files,

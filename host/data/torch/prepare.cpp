@@ -1,6 +1,8 @@
 #include "data/torch/prepare.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/files.hpp"
@@ -17,6 +19,7 @@
 #include "data/tokens/token_windows.hpp"
 #include "data/torch/record_prepare.hpp"
 #include "data/torch/token_writer.hpp"
+#include "experiment/toml/value_rule.hpp"
 #include "io/durable_file.hpp"
 #include "io/prepared_folder.hpp"
 #include "memory/caught_error.hpp"
@@ -59,13 +62,52 @@ Json encode_parts(const std::vector<TextPart>& parts, const std::string& name, b
   return {{"files", parts.size()}, {"skipped", skipped.size()}, {"bytes", bytes}, {"tokens", writer.num_ids()}};
 }
 
+/// As a TOML string that says \r, which toml_text writes as a code point.
+std::string separator_text(const std::string& separator) {
+  std::string text = toml_text(Value(separator));
+  const std::string code_point = "\\u000D";
+  for (size_t at = 0; (at = text.find(code_point, at)) != std::string::npos;)
+    text.replace(at, code_point.size(), "\\r");
+  return text;
+}
+
+/// Without one separator each file is one document, so that packing and validation.share know no borders. A stage has
+/// the separator of the experiment that holds out a share of its files, which other files of its own may lack.
+void check_separator(const Experiment& experiment, const TextSplitting& splitting, const SplitParts& all,
+                     size_t num_files, const Log& log) {
+  if (all.unseparated.empty()) return;
+  const bool everywhere = all.unseparated.size() == num_files, is_inherited = experiment.data.hold_out_share > 0;
+  const std::string key = "data.separator = " + separator_text(splitting.separator);
+  const std::string first = all.unseparated.front().string();
+  const auto [other, file] = find_other_line_ends(all.unseparated, splitting);
+  const bool has_crlf = other.find('\r') != std::string::npos;
+  const std::string line_ends =
+      file.string() + " has it with " + (has_crlf ? "CRLF" : "LF") + " line ends: separator = " + separator_text(other);
+  if (everywhere && !is_inherited)
+    throw Error(ExitStatus::data,
+                experiment.file.string() + ": " + key + " is not found in any file of the data (" +
+                    (num_files == 1 ? first : with_thousands(int64_t(num_files)) + " files") + "); " +
+                    (other.empty() ? "correct it, or remove it: each file is then one document" : line_ends));
+  log((other.empty() ? "" : "warning: ") + counted(all.documents, "document") + " of " +
+      counted(int64_t(num_files), "file") + ": " +
+      (everywhere ? "none" : with_thousands(int64_t(num_files - all.unseparated.size()))) + " of them with " + key +
+      (other.empty() ? "" : "; " + line_ends));
+}
+
 void build(const Experiment& experiment, const TextPlan& plan, const Log& log) {
   FolderDraft draft(plan.folder);
   const TokenizerConfig& config = experiment.data.tokenizer;
   const bool by_share = experiment.validation.share > 0, as_bytes = experiment.data.encoding == TextEncoding::bytes;
-  SplitParts parts = split_files(plan.split.train, text_splitting(experiment));
-  if (!by_share)
-    parts.validation = split_files(plan.split.validation, {experiment.data.separator, 0, 0, as_bytes}).train;
+  const TextSplitting splitting = text_splitting(experiment);
+  SplitParts parts = split_files(plan.split.train, splitting);
+  if (!by_share) {
+    SplitParts held_out = split_files(plan.split.validation, {splitting.separator, 0, 0, as_bytes});
+    parts.validation = std::move(held_out.train);
+    parts.documents += held_out.documents;
+    std::ranges::move(held_out.unseparated, std::back_inserter(parts.unseparated));
+  }
+  check_separator(experiment, splitting, parts, plan.split.train.size() + (by_share ? 0 : plan.split.validation.size()),
+                  log);
   const auto tokenizer = prepare_tokenizer(
       experiment, plan.tokenizer, draft.path(),
       [&] {
@@ -121,14 +163,14 @@ fs::path tokenizer_folder(const Experiment& experiment, const fs::path& cache) {
 
 void prepare_text(const Experiment& experiment, const fs::path& cache, const Log& log) {
   const TextPlan plan = text_plan(experiment, cache);
-  for (const std::string& gap : gaps_in(plan.split)) log("warning: " + gap);
+  for (const std::string& warning : file_warnings(plan.split)) log("warning: " + warning);
   if (!read_prepared(plan.folder)) build(experiment, plan, log);
   if (const auto prepared = read_prepared(plan.folder)) log_shares(experiment, *prepared, log);
 }
 
 void prepare_tokens(const Experiment& experiment, const fs::path& cache, const Log& log) {
   const TextSplit files = split_text(experiment);
-  for (const std::string& gap : gaps_in(files)) log("warning: " + gap);
+  for (const std::string& warning : file_warnings(files)) log("warning: " + warning);
   split_tokens(experiment, files);
   if (!experiment.data.tokenizer.given) return;
   const fs::path folder = tokenizer_folder(experiment, cache);

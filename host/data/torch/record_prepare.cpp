@@ -290,7 +290,7 @@ void prepare_weights(const Experiment& experiment, const RecordPlan& plan, const
 
 void prepare_records(const Experiment& experiment, const fs::path& cache, const Log& log, bool weights) {
   RecordPlan plan = record_plan(experiment, cache);
-  for (const std::string& gap : gaps_in(plan.files)) log("warning: " + gap);
+  for (const std::string& warning : file_warnings(plan.files)) log("warning: " + warning);
   plan.needs.weights = weights;
   const auto found = read_prepared(plan.folder);
   // Weights of messages are refused where they are not read, also if a pipeline that reads them has prepared the rest.

@@ -155,6 +155,8 @@ TEST_F(RecordFormat, ReportsEachMistakeInAMessage) {
   EXPECT_TRUE(has(refused(R"({"chosen": "b", "rejected": "c"})"), "prompt: missing, wanted a string"));
   EXPECT_TRUE(has(refused(R"({"prompt": "a", "chosen": "b", "rejected": [)" + no + "]}"),
                   "rejected: found a list, wanted a string"));
+  EXPECT_TRUE(has(refused(R"({"prompt": "a", "chosen": "b", "rejected": "b"})"),
+                  "rejected: found the string \"b\", wanted another answer than chosen"));
   EXPECT_TRUE(has(refused(R"({"chosen": [)" + hi + ", " + no + R"(], "rejected": [)" + hi + ", " + no + "]}"),
                   "a message of the assistant that only this answer has"));
 }

@@ -9,6 +9,7 @@
 namespace wmtp {
 namespace {
 
+namespace fs = std::filesystem;
 using Texts = std::vector<std::string>;
 
 class Documents : public DataTest {
@@ -42,6 +43,21 @@ TEST_F(Documents, AreTheNonBlankPartsBetweenSeparators) {
             (Texts{"one", "two", " three <|end"}));
   EXPECT_EQ(texts(split("a\n\n\nb", {"\n\n"}).train), (Texts{"a", "\nb"}));
   EXPECT_TRUE(split(" \n", {"--"}).train.empty());
+}
+
+TEST_F(Documents, OfFilesWithoutTheSeparatorAreNoted) {
+  const fs::path lf = write("lf.txt", "a\n***\nb\n***\n"), crlf = write("crlf.txt", "a\r\n***\r\nb");
+  const fs::path none = write("none.txt", "a\n** *\nb");
+  const SplitParts parts = split_files({lf, crlf, none}, {"\n***\n"});
+  EXPECT_EQ(parts.documents, 4);
+  EXPECT_EQ(parts.unseparated, (std::vector<fs::path>{crlf, none}));
+  auto found = find_other_line_ends({none, crlf}, {"\n***\n"});
+  EXPECT_EQ(found.separator, "\r\n***\r\n");
+  EXPECT_EQ(found.file, crlf);
+  EXPECT_EQ(find_other_line_ends({none, lf}, {"\r\n***\r\n"}).separator, "\n***\n");
+  EXPECT_EQ(find_other_line_ends({none}, {"\n***\n"}).separator, "");
+  EXPECT_EQ(find_other_line_ends({lf}, {"***"}).separator, "") << "no line ends";
+  EXPECT_TRUE(split_files({lf, crlf, none}, {}).unseparated.empty());
 }
 
 TEST_F(Documents, AreTheTextsOfJsonLinesPackedOrNot) {

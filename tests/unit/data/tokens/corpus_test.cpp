@@ -80,6 +80,31 @@ TEST_F(Corpus, SplitsIndependentlyOfTheFoldersLocation) {
   EXPECT_EQ(hash_of(experiment), hash_of(moved));
 }
 
+TEST_F(Corpus, WarnsOfItsOwnPatternsThatExcludeNothing) {
+  for (const char* name : {"v/train.txt", "v/valid.txt", "v/other.txt", "w/a.txt"}) write(name, "x");
+  fs::create_symlink("gone", folder_ / "v/link.txt");
+  fs::create_symlink("v/other.txt", folder_ / "named.txt");
+  auto experiment = text_experiment();
+  experiment.data.files = {"v/*.txt"};
+  experiment.data.exclude = {"v/vald.txt", "w/*", "v/link.txt", "named.txt", at("absent/valid.txt")};
+  const std::string file = at("experiment.toml");
+  const std::string typo = "data.exclude: \"v/vald.txt\" excludes no file of the data; did you mean \"v/valid.txt\"?";
+  const std::string other = "data.exclude: \"w/*\" excludes no file of the data; check the path";
+  auto warnings = data_warnings(experiment);
+  ASSERT_EQ(warnings.size(), 2u) << "a stage inherits absolute patterns";
+  EXPECT_EQ(warnings[0], file + ": " + typo);
+  EXPECT_TRUE(has(warnings[1], file + ": " + other)) << warnings[1];
+  experiment.source = "[data]\nexclude = [\"" + at("absent/valid.txt") + "\"]\n";
+  experiment.origins["data.exclude"] = "base.toml:7";
+  warnings = data_warnings(experiment);
+  ASSERT_EQ(warnings.size(), 3u);
+  EXPECT_EQ(warnings[0], "base.toml:7: " + typo);
+  experiment.data.kind = DataKind::records;
+  EXPECT_EQ(data_warnings(experiment), warnings);
+  experiment.data.exclude = {"v/valid.txt", "v/*k.txt", "**/other.txt"};
+  EXPECT_EQ(data_warnings(experiment), Names());
+}
+
 TEST_F(Corpus, RefusesASplitWithNothingToTrainOn) {
   make_files(1);
   auto experiment = text_experiment();

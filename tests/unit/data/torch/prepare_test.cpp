@@ -149,6 +149,34 @@ TEST_F(Prepare, EndsEachDocumentBetweenSeparatorsWithEndOfText) {
             (std::vector<int64_t>{'a', 'b', 'c', 257, 'd', 'e', 257, '\n'}));
 }
 
+TEST_F(Prepare, RefusesASeparatorThatNoFileHas) {
+  auto experiment = text_experiment();
+  experiment.data.separator = "\n***\n";
+  write("text/a.txt", "abcd\r\n***\r\nefgh");
+  const auto message = [&] { return error_of(ExitStatus::data, [&] { prepare(experiment); }); };
+  EXPECT_EQ(message(), at("experiment.toml") +
+                           ": data.separator = \"\\n***\\n\" is not found in any file of the data (" +
+                           at("text/a.txt") + "); " + at("text/a.txt") +
+                           " has it with CRLF line ends: separator = \"\\r\\n***\\r\\n\"");
+  write("text/a.txt", "abcdefghijklmn");
+  write("text/b.txt", "abcdefghijklmn");
+  EXPECT_TRUE(has(message(), "(2 files); correct it, or remove it: each file is then one document")) << message();
+  experiment.data.hold_out_share = 0.1;
+  const auto has_line = [&](const std::string& line) {
+    const auto lines = prepare(experiment);
+    return std::ranges::count(lines, line) == 1;
+  };
+  EXPECT_TRUE(has_line("2 documents of 2 files: none of them with data.separator = \"\\n***\\n\"")) << "may be a stage";
+  experiment.data.hold_out_share = 0;
+  write("text/b.txt", "abcdefgh\n***\nijklmn");
+  experiment.validation.given = true;
+  experiment.validation.files = {at("text/b.txt")};
+  EXPECT_TRUE(has_line("3 documents of 2 files: 1 of them with data.separator = \"\\n***\\n\""));
+  write("text/a.txt", "abcdefghij\r\n***\r\nklmn");
+  EXPECT_TRUE(has_line("warning: 3 documents of 2 files: 1 of them with data.separator = \"\\n***\\n\"; " +
+                       at("text/a.txt") + " has it with CRLF line ends: separator = \"\\r\\n***\\r\\n\""));
+}
+
 TEST_F(Prepare, ReadsPackedTextAndJsonLinesAsTheirTexts) {
   write("text/a.txt", zstd("abc"));
   write("text/b.jsonl", gzip("{\"text\": \"de\"}\n{\"text\": \"f\", \"id\": 1}\n{\"text\": \"ghijklmn\"}\n"));
