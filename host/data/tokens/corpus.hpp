@@ -45,8 +45,8 @@ struct RecordFiles {
 };
 RecordFiles record_files(const Experiment& experiment);
 
-/// Warnings of gaps in the files' numbers (io/shard_names.hpp), and of patterns of the experiment's own data.exclude that
-/// exclude nothing; those that a stage inherits need not match its data.
+/// Warnings of gaps in the files' numbers (io/shard_names.hpp), and of patterns of the experiment's own data.exclude
+/// that exclude nothing; those that a stage inherits need not match its data.
 std::vector<std::string> file_warnings(const TextSplit& files);
 std::vector<std::string> file_warnings(const RecordFiles& files);
 /// Lists the files for it; none of kind "random".
