@@ -7,6 +7,7 @@
 #include "base/system_limits.hpp"
 #include "base/utf8.hpp"
 #include "experiment/canonical.hpp"
+#include "experiment/key_place.hpp"
 #include "io/scratch_folder.hpp"
 #include "job/engine_process.hpp"
 #include "job/frozen_shape.hpp"
@@ -54,7 +55,8 @@ PlannedStep StepPlanner::plan(const StepRequest& request) {
                 "the engine " + (ended ? exit_text(status, when) : "gave no answer in time " + when));
   }
   const Json reply = Json::parse(*reply_text);
-  if (reply.contains("error")) throw Error(reply.at("status").get<ExitStatus>(), reply.at("error").get<std::string>());
+  if (reply.contains("error"))  // the engine knows no places, as it reads a text of its own
+    throw Error(reply.at("status").get<ExitStatus>(), with_place(reply.at("error").get<std::string>(), experiment_));
   return known_[text] = reply.at("step").get<PlannedStep>();
 }
 

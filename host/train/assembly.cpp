@@ -18,6 +18,7 @@
 #include "data/torch/sources.hpp"
 #include "experiment/canonical.hpp"
 #include "experiment/device_rules.hpp"
+#include "experiment/key_place.hpp"
 #include "huggingface/initial_weights.hpp"
 #include "huggingface/params_file.hpp"
 #include "io/input_file.hpp"
@@ -280,6 +281,9 @@ std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Exp
   auto model = std::make_unique<ShardedModel>(request, session.section_channels());
   check_frozen_parameters(experiment, freezes(*model));
   return model;
+} catch (const Error& error) {
+  if (error.status() != ExitStatus::usage) rethrow_while_made();
+  throw Error(error.status(), with_place(error.what(), experiment));
 } catch (...) {
   rethrow_while_made();
 }
@@ -314,26 +318,6 @@ GroupOptions group_options(const ParallelConfig& parallel, at::Device device) {
           parallel.optimizer_offload != OptimizerOffload::none};
 }
 
-namespace {
-
-/// Throws the errors of patterns that match no parameter, with the place of the key that each begins with.
-void check_parameters(const ModelSpec& spec, const Experiment& experiment) try {
-  model_units(spec);
-} catch (const Error& error) {
-  if (error.status() != ExitStatus::usage) throw;
-  std::string place = experiment.file.string();
-  for (const auto& [title, key] :
-       {std::pair("[[optimizer.groups]] ", "optimizer.groups"), std::pair("[adapter] train:", "adapter.train"),
-        std::pair("[optimizer] name ", "optimizer.name")})
-    if (const auto stated = experiment.origins.find(key); std::string_view(error.what()).starts_with(title) &&
-                                                          stated != experiment.origins.end() &&
-                                                          stated->second != "command line")
-      place = stated->second;
-  throw Error(error.status(), place + ": " + error.what());
-}
-
-}  // namespace
-
 ShardedModelRequest policy_request(const Experiment& experiment, const ActivePipeline& pipeline, const Adapter& adapter,
                                    const at::Device& device) {
   ShardedModelRequest request;
@@ -343,7 +327,6 @@ ShardedModelRequest policy_request(const Experiment& experiment, const ActivePip
   request.spec.value_heads = pipeline.needs.heads;
   request.spec.optimizer = experiment.optimizer;
   request.spec.trained_parts = experiment.trained_parts;
-  check_parameters(request.spec, experiment);
   request.options = group_options(experiment.parallel, device);
   request.sequence_length = experiment.train.sequence_length;
   return request;

@@ -2,7 +2,7 @@
 import os
 
 import pytest
-from experiment import experiment, line_of, to_toml
+from experiment import ONE_RANK, experiment, line_of, to_toml
 
 
 def place_of(file, text, at):
@@ -36,13 +36,14 @@ def test_muon_is_refused_where_it_would_update_no_matrix(place):
 
 
 def test_a_pattern_that_matches_no_parameter_is_refused_with_its_place(place):
-    place.refuse_everywhere(2, r'^experiment\.toml:\d+: \[adapter\] train: "foo\.\*" matches no parameter',
-                            adapter={"plugin": "full", "train": ["foo.*"]})
-    file = place.write()
+    message = r'experiment\.toml:\d+: \[adapter\] train: "foo\.\*" matches no parameter'
+    place.refuse(2, message, adapter={"plugin": "full", "train": ["foo.*"]}, **ONE_RANK)
+    place.refuse_command(2, message, command=["plan", place.folder / "experiment.toml"])
+    file = place.write(**ONE_RANK)
     with open(file, "a") as text:
         text.write('[[optimizer.groups]]\nmatch = "layer.*"\nlr_scale = 2.0\n')
     message = r'\[\[optimizer\.groups\]\] match = "layer\.\*" matches no trained parameter'
-    place.refuse_command(2, r"^experiment\.toml:\d+: " + message, command=["run", file])
+    place.refuse_command(2, r"experiment\.toml:\d+: " + message, command=["run", file])
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0])

@@ -18,6 +18,7 @@
 #include "data/tokens/token_id_layout.hpp"
 #include "data/tokens/token_split.hpp"
 #include "experiment/canonical.hpp"
+#include "experiment/key_place.hpp"
 #include "io/file_digests.hpp"
 #include "io/shard_names.hpp"
 #include "tokenizer/tokenizer_files.hpp"
@@ -65,9 +66,7 @@ std::string idle_warning(const Experiment& experiment, const std::string& patter
                                                     : file.string());
   const bool is_name = pattern.find_first_of("*?") == std::string::npos;
   const std::string near = is_name ? nearest_name(pattern, names) : "";
-  const auto stated = experiment.origins.find("data.exclude");
-  const bool has_place = stated != experiment.origins.end() && stated->second.find(':') != std::string::npos;
-  return (has_place ? stated->second : experiment.file.string()) + ": data.exclude: " + printable(pattern) +
+  return key_place(experiment, "data.exclude") + ": data.exclude: " + printable(pattern) +
          " excludes no file of the data; " +
          (near.empty() ? "check the path (relative paths start at the experiment's folder), or remove it"
                        : "did you mean " + printable(near) + "?");

@@ -19,6 +19,7 @@
 #include "data/tokens/token_windows.hpp"
 #include "data/torch/record_prepare.hpp"
 #include "data/torch/token_writer.hpp"
+#include "experiment/key_place.hpp"
 #include "experiment/toml/value_rule.hpp"
 #include "io/durable_file.hpp"
 #include "io/prepared_folder.hpp"
@@ -85,7 +86,7 @@ void check_separator(const Experiment& experiment, const TextSplitting& splittin
       file.string() + " has it with " + (has_crlf ? "CRLF" : "LF") + " line ends: separator = " + separator_text(other);
   if (everywhere && !is_inherited)
     throw Error(ExitStatus::data,
-                experiment.file.string() + ": " + key + " is not found in any file of the data (" +
+                key_place(experiment, "data.separator") + ": " + key + " is not found in any file of the data (" +
                     (num_files == 1 ? first : with_thousands(int64_t(num_files)) + " files") + "); " +
                     (other.empty() ? "correct it, or remove it: each file is then one document" : line_ends));
   log((other.empty() ? "" : "warning: ") + counted(all.documents, "document") + " of " +
