@@ -67,7 +67,6 @@ class LoadedStudy {
     members_ = load_members(study_, request_, catalog_, texts_);
     check_evaluations(study_, {study_.seeds.front()});
     definition_ = study_definition(study_, members_);
-    inputs_ = study_inputs(study_, members_, catalog_);
     warn_of_unfinished_schedules();
     for (const std::string& warning : unknown_metrics(LogReader(members_.database), study_.metrics()))
       log_warning(study_.file.string() + ": " + warning);
@@ -75,7 +74,8 @@ class LoadedStudy {
 
   const Study& study() const { return study_; }
   const Json& definition() const { return definition_; }
-  const Json& inputs() const { return inputs_; }
+  /// Reads the data of the first seed. Error(data) if they are not there.
+  Json inputs() const { return study_inputs(study_, members_, catalog_); }
   const std::filesystem::path& database() const { return members_.database; }
 
   bool lacks_runs(const StudyResults& results) const {
@@ -204,27 +204,24 @@ class LoadedStudy {
     size_t next = 0;
     for (const size_t i : open) {
       const std::vector<TunedChoice> choices = tuned_choices(study_, i);
-      std::vector<std::vector<StudyResult>> tried(choices.size());
-      for (auto& of_choice : tried)
+      std::vector<TriedChoice> tried;
+      for (const TunedChoice& choice : choices) {
+        tried.push_back({study_.members[i].name, choice, {}});
         for (size_t k = 0; k < study_.tuning.seeds.size(); ++k, ++next)
-          of_choice.push_back(result_of(runs[next], outcome.ends[next]));
+          tried.back().values.push_back(
+              value_at(result_of(runs[next], outcome.ends[next]), study_.metric, BudgetUnit::end, 0));
+      }
       const auto best = best_choice(study_, tried);
       if (!best)
         throw Error(ExitStatus::data, study_.members[i].place + ": the tuning of member " +
                                           printable(study_.members[i].name) + " has no choice whose runs all have a " +
                                           study_.metric + " at their end; state other values");
-      for (size_t k = 0; k < choices.size(); ++k) all.push_back(tried_choice(choices[k], tried[k]));
+      std::ranges::move(tried, std::back_inserter(all));
       chosen[i] = choices[*best];
       log_info("tuned " + study_.members[i].name + ": " + join_names(chosen[i]) + ", the best of " +
                counted(int64_t(choices.size()), "choice"));
     }
     return chosen;
-  }
-
-  TriedChoice tried_choice(const TunedChoice& choice, const std::vector<StudyResult>& runs) const {
-    TriedChoice found{runs.front().member, choice, {}};
-    for (const StudyResult& run : runs) found.values.push_back(value_at(run, study_.metric, BudgetUnit::end, 0));
-    return found;
   }
 
   SourceTexts texts_;
@@ -233,7 +230,7 @@ class LoadedStudy {
   JobRequest request_;
   Study study_;
   LoadedMembers members_;
-  Json definition_, inputs_;
+  Json definition_;
   std::map<size_t, double> operations_per_step_;  ///< by member, of those whose runs have ended
 };
 
@@ -268,10 +265,22 @@ void write_report(const Options& options, const Study& stated, const StudyResult
   log_info("wrote " + study.name + ".md, .csv, .json, -curves.svg and -differences.svg to " + folder.string());
 }
 
-void warn_of_other_inputs(const Options& options, const StudyResults& results, const LoadedStudy& loaded) {
-  if (const auto changes = input_changes(results.inputs, loaded.inputs()); !changes.empty())
-    log_warning(options.file +
-                " reads other data or models here than where the results were made: " + join_names(changes));
+/// "FILE reads other data or models here than where the results were made: …"; "" if it does not, or if the results do
+/// not say what they read. Error(data) if the data are not here.
+std::string input_difference(const Options& options, const StudyResults& results, const LoadedStudy& loaded) {
+  if (!results.inputs.is_object()) return "";
+  const auto changes = input_changes(results.inputs, loaded.inputs());
+  if (changes.empty()) return "";
+  return options.file + " reads other data or models here than where the results were made: " + join_names(changes);
+}
+
+/// Results are shown without their data, too.
+void warn_of_other_inputs(const Options& options, const StudyResults& results, const LoadedStudy& loaded) try {
+  if (const std::string difference = input_difference(options, results, loaded); !difference.empty())
+    log_warning(difference);
+} catch (const Error& error) {
+  if (error.status() != ExitStatus::data) throw;
+  log_info("not compared with the data of the results: " + std::string(error.what()));
 }
 
 int report_results(const Options& options, const LoadedStudy& loaded) {
@@ -295,13 +304,12 @@ StudyResults known_results(const Options& options, const LoadedStudy& loaded) {
                                       join_names(definition_changes(results.definition, loaded.definition())) +
                                       "; leave them out");
   if (results.runs.empty()) return {hash, loaded.definition(), loaded.inputs(), {}, {}, {}};
-  const auto changes = input_changes(results.inputs, loaded.inputs());
-  if (!changes.empty() && loaded.lacks_runs(results))
-    throw Error(ExitStatus::data, "--known: " + options.file +
-                                      " reads other data or models here than where these results were made, so that "
-                                      "the runs that they lack would be of another study: " +
-                                      join_names(changes) + "; leave them out");
-  warn_of_other_inputs(options, results, loaded);
+  if (!loaded.lacks_runs(results)) {
+    warn_of_other_inputs(options, results, loaded);
+  } else if (const std::string difference = input_difference(options, results, loaded); !difference.empty()) {
+    throw Error(ExitStatus::data,
+                "--known: " + difference + "; the runs that they lack would be of another study: leave them out");
+  }
   return results;
 }
 

@@ -141,9 +141,13 @@ const Experiment& ExperimentHashes::with_steps(const Experiment& experiment, int
 const std::string& ExperimentHashes::hash(const Experiment& experiment) {
   const auto known = known_.find(&experiment);
   if (known != known_.end()) return known->second;
-  Stages stages;
-  for (const auto& [table, stage] : experiment.stages) stages[table].config_hash = hash(*stage);
-  return known_[&experiment] = experiment_hash(experiment, stages, catalog_, database_);
+  return known_[&experiment] = experiment_hash(experiment, stages(experiment), catalog_, database_);
+}
+
+Stages ExperimentHashes::stages(const Experiment& experiment) {
+  Stages found;
+  for (const auto& [table, stage] : experiment.stages) found[table].config_hash = hash(*stage);
+  return found;
 }
 
 std::vector<RunPlan> plan_stages(const Experiment& experiment, ExperimentHashes& hashes, const ResumeRule& rule) {

@@ -66,6 +66,8 @@ class ExperimentHashes {
   const std::filesystem::path& database() const { return database_; }
   /// The hash of an experiment, which must outlive this object. Errors as experiment_hash.
   virtual const std::string& hash(const Experiment& experiment);
+  /// The hashes of its stages; their models are not known here. Errors as above.
+  Stages stages(const Experiment& experiment);
   /// The same experiment with another number of steps; lives as long as this object.
   const Experiment& with_steps(const Experiment& experiment, int64_t steps);
 

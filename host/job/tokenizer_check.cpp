@@ -43,16 +43,16 @@ std::string name_of(const fs::path& file) { return file.empty() ? "\"byte\"" : f
 }  // namespace
 
 std::string tokenizer_difference(const fs::path& weights, const Experiment& experiment, const fs::path& prepared) {
-  const TokenizerFile ours = tokenizer_of_data(experiment, prepared);
-  const TokenizerFile theirs = ours ? tokenizer_of_weights(weights, *ours) : std::nullopt;
-  if (!theirs) return "";
-  const auto difference = vocabulary_difference(*theirs, *ours);
+  const TokenizerFile of_data = tokenizer_of_data(experiment, prepared);
+  const TokenizerFile of_weights = of_data ? tokenizer_of_weights(weights, *of_data) : std::nullopt;
+  if (!of_weights) return "";
+  const auto difference = vocabulary_difference(*of_weights, *of_data);
   if (!difference) return "";
-  return "its tokenizer " + name_of(*theirs) + " is not the data's, " + name_of(*ours) + ": id " +
+  return "its tokenizer " + name_of(*of_weights) + " is not the data's, " + name_of(*of_data) + ": id " +
          std::to_string(difference->id) + " is " + difference->there + " there and " + difference->here +
          " here; set [data.tokenizer] to " +
-         (theirs->empty() ? "kind = \"byte\""
-                          : "kind = \"file\" and file = \"" + absolute_path(*theirs).string() + "\"") +
+         (of_weights->empty() ? "kind = \"byte\""
+                              : "kind = \"file\" and file = \"" + absolute_path(*of_weights).string() + "\"") +
          ", or choose weights that were trained with the data's tokenizer";
 }
 

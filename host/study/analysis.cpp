@@ -13,26 +13,26 @@ double deviation(const MeanAndError& of) { return of.error * std::sqrt(double(of
 
 using Values = std::vector<std::optional<double>>;  ///< by seed
 
-/// What each seed is compared at, by seed: the amount itself, or the least that the whole run of a member under this
-/// condition took, infinite while one is missing.
+/// The least that the whole run of a member under this condition took with a seed; infinite while one is missing.
+double least_spent(const Study& study, const StudyResults& results, BudgetUnit unit, const std::string& condition,
+                   int64_t seed) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const StudyMember& member : study.members) {
+    if (member.condition != condition) continue;
+    const StudyResult* const run = find_result(results.runs, member.name, seed);
+    if (!run || (!run->diverged && run->steps.empty())) return std::numeric_limits<double>::infinity();
+    if (!run->diverged) least = std::min(least, spent(*run, unit).back());
+  }
+  return least;
+}
+
+/// What each seed is compared at, by seed: the amount itself, or what the shortest run took.
 std::vector<double> amounts(const Study& study, const StudyResults& results, const StudyBudget& budget,
                             const std::string& condition) {
   std::vector<double> found(study.seeds.size(), budget.amount);
   if (budget.unit == BudgetUnit::end || budget.amount > 0) return found;
-  std::ranges::fill(found, std::numeric_limits<double>::infinity());
-  std::vector<bool> is_missing(found.size());
-  for (size_t i = 0; i < study.members.size(); ++i) {
-    if (study.members[i].condition != condition) continue;
-    const auto runs = results_of(study, results, i);
-    for (size_t k = 0; k < runs.size(); ++k) {
-      if (!runs[k] || (!runs[k]->diverged && runs[k]->steps.empty()))
-        is_missing[k] = true;
-      else if (!runs[k]->diverged)
-        found[k] = std::min(found[k], spent(*runs[k], budget.unit).back());
-    }
-  }
-  for (size_t k = 0; k < found.size(); ++k)
-    if (is_missing[k]) found[k] = std::numeric_limits<double>::infinity();
+  std::ranges::transform(study.seeds, found.begin(),
+                         [&](int64_t seed) { return least_spent(study, results, budget.unit, condition, seed); });
   return found;
 }
 
@@ -170,18 +170,22 @@ Study stopped_study(const Study& study, const StudyResults& results) {
   return study;
 }
 
-std::optional<size_t> best_choice(const Study& study, const std::vector<std::vector<StudyResult>>& tried) {
+std::optional<double> mean_value(const TriedChoice& tried) {
+  std::vector<double> values;
+  for (const auto& value : tried.values)
+    if (value) values.push_back(*value);
+  if (values.empty() || values.size() < tried.values.size()) return std::nullopt;
+  return mean_and_error(values).mean;
+}
+
+std::optional<size_t> best_choice(const Study& study, const std::vector<TriedChoice>& tried) {
   std::optional<size_t> best;
   double best_mean = 0;
   for (size_t i = 0; i < tried.size(); ++i) {
-    std::vector<double> values;
-    for (const StudyResult& run : tried[i])
-      if (const auto value = value_at(run, study.metric, BudgetUnit::end, 0)) values.push_back(*value);
-    if (values.empty() || values.size() < tried[i].size()) continue;
-    const double mean = mean_and_error(values).mean;
-    if (best && (study.lower_is_better ? mean >= best_mean : mean <= best_mean)) continue;
+    const auto mean = mean_value(tried[i]);
+    if (!mean || (best && (study.lower_is_better ? *mean >= best_mean : *mean <= best_mean))) continue;
     best = i;
-    best_mean = mean;
+    best_mean = *mean;
   }
   return best;
 }

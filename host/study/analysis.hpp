@@ -52,9 +52,11 @@ StudyAnalysis analyse(const Study& study, const StudyResults& results);
 /// The study with the seeds up to the first stop at which these results decide every comparison, or as it is.
 Study stopped_study(const Study& study, const StudyResults& results);
 
-/// The choice of a member's tuned keys with the best mean of the primary metric at the end, the first of equal ones.
-/// `tried`: the results of each choice. nullopt if all choices have a run without a value.
-std::optional<size_t> best_choice(const Study& study, const std::vector<std::vector<StudyResult>>& tried);
+/// Of the values of a choice; nullopt if a run has none.
+std::optional<double> mean_value(const TriedChoice& tried);
+
+/// Which of the choices of a member has the best mean, the first of equal ones. nullopt if none has a mean.
+std::optional<size_t> best_choice(const Study& study, const std::vector<TriedChoice>& tried);
 
 /// Results of a member, in the order of the study's seeds; nullptr where there is none.
 std::vector<const StudyResult*> results_of(const Study& study, const StudyResults& results, size_t member);

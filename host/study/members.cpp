@@ -271,8 +271,7 @@ Json study_inputs(const Study& study, const LoadedMembers& members, const Catalo
   ExperimentHashes hashes(catalog, members.database);
   std::vector<Json> all;
   for (const Job& job : members.jobs) {
-    Stages stages;
-    for (const auto& [table, stage] : job.experiment.stages) stages[table].config_hash = hashes.hash(*stage);
+    const Stages stages = hashes.stages(job.experiment);
     Json& inputs = all.emplace_back(Json::object());
     for (const auto& [name, hash] : input_hashes(job.experiment, stages, catalog, members.database))
       inputs[name] = hash();

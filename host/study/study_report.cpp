@@ -149,14 +149,9 @@ void print_tried(std::ostream& out, const Study& study, const StudyResults& resu
     std::string of_member;
     for (const TriedChoice& tried : results.tried) {
       if (tried.member != member.name) continue;
-      double sum = 0;
-      bool has_all = !tried.values.empty();
-      for (const auto& value : tried.values) {
-        sum += value.value_or(0);
-        has_all = has_all && value;
-      }
+      const auto mean = mean_value(tried);
       of_member += (of_member.empty() ? "" : "; ") + join_names(tried.choice) + ": " +
-                   (has_all ? printed("%.4g", sum / double(tried.values.size())) : std::string("-"));
+                   (mean ? printed("%.4g", *mean) : std::string("-"));
     }
     if (!of_member.empty()) lines.push_back({member.name, of_member});
   }

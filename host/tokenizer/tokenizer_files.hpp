@@ -36,7 +36,7 @@ struct TokenizerConfigFile {
     std::string content;
     bool normalized, lstrip, rstrip, single_word;
   };
-  std::vector<AddedToken> added = {};  ///< the added_tokens_decoder
+  std::vector<AddedToken> added = {};   ///< the added_tokens_decoder
   std::vector<std::string> named = {};  ///< other special tokens, which transformers adds to a tokenizer without them
   std::string pad_token = {};           ///< one of these, which no text contains; "" if not named
 };

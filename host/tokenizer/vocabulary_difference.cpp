@@ -87,17 +87,17 @@ std::string shown(const Token& token) { return token.kind == Token::none ? "no t
 
 /// Of vocabularies with the same tokens.
 std::optional<VocabularyDifference> merges_difference(const Vocabulary& there, const Vocabulary& here) {
-  const MergeTexts &theirs = there.lists.merges, &ours = here.lists.merges;
-  for (size_t i = 0; i < std::max(theirs.size(), ours.size()); ++i) {
-    const bool in_both = i < std::min(theirs.size(), ours.size());
-    if (in_both && theirs.left(i) == ours.left(i) && theirs.right(i) == ours.right(i)) continue;
+  const MergeTexts &first = there.lists.merges, &second = here.lists.merges;
+  for (size_t i = 0; i < std::max(first.size(), second.size()); ++i) {
+    const bool in_both = i < std::min(first.size(), second.size());
+    if (in_both && first.left(i) == second.left(i) && first.right(i) == second.right(i)) continue;
     const auto merged = [&](const MergeTexts& merges) {
       return i < merges.size() ? "merged of " + printable(merges.left(i)) + " and " + printable(merges.right(i))
                                : std::string("not merged");
     };
-    const MergeTexts& longer = i < theirs.size() ? theirs : ours;
+    const MergeTexts& longer = i < first.size() ? first : second;
     const auto id = there.lists.vocabulary.find(std::string(longer.left(i)).append(longer.right(i)));
-    return VocabularyDifference{id.value_or(0), merged(theirs), merged(ours)};
+    return VocabularyDifference{id.value_or(0), merged(first), merged(second)};
   }
   return std::nullopt;
 }
@@ -107,12 +107,12 @@ std::optional<VocabularyDifference> merges_difference(const Vocabulary& there, c
 std::optional<VocabularyDifference> vocabulary_difference(const fs::path& there, const fs::path& here) {
   const bool are_files = !there.empty() && !here.empty();
   if (there == here || (are_files && file_sha256_hex(there) == file_sha256_hex(here))) return std::nullopt;
-  const std::optional<Vocabulary> theirs = read_vocabulary(there), ours = read_vocabulary(here);
-  if (!theirs || !ours) return std::nullopt;
-  for (size_t id = 0; id < std::max(theirs->tokens.size(), ours->tokens.size()); ++id)
-    if (const Token one = theirs->token(id), other = ours->token(id); !have_same_meaning(one, other))
+  const std::optional<Vocabulary> first = read_vocabulary(there), second = read_vocabulary(here);
+  if (!first || !second) return std::nullopt;
+  for (size_t id = 0; id < std::max(first->tokens.size(), second->tokens.size()); ++id)
+    if (const Token one = first->token(id), other = second->token(id); !have_same_meaning(one, other))
       return VocabularyDifference{int64_t(id), shown(one), shown(other)};
-  return theirs->has_merges && ours->has_merges ? merges_difference(*theirs, *ours) : std::nullopt;
+  return first->has_merges && second->has_merges ? merges_difference(*first, *second) : std::nullopt;
 }
 
 }  // namespace wmtp

@@ -423,3 +423,11 @@ def test_the_page_shows_the_committed_results(file, tmp_path):
     page = (ROOT / "docs/studies.md").read_text() + (own_page.read_text() if own_page.exists() else "")
     tables = re.findall(r"(?:^\|.*\n)+", ended.stdout, re.MULTILINE)
     assert tables and all(table in page for table in tables), ended.stdout
+
+
+def test_committed_results_are_shown_without_their_data(tmp_path):
+    shutil.copytree(ROOT / "experiments", tmp_path / "experiments")
+    ended = subprocess.run([HOST, "study", "experiments/study/heads.toml", "--results",
+                            ROOT / "docs/studies/heads.json"], cwd=tmp_path, text=True, capture_output=True)
+    assert ended.returncode == 0 and "| 8 parallel |" in ended.stdout, ended.stderr
+    assert re.search("not compared with the data of the results: no file matches", ended.stderr)

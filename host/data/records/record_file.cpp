@@ -52,7 +52,7 @@ class LineReader {
       const OrderedJson ordered = ordered_object(line_);
       RecordFields(format, ordered, refuse, needs_.weights).read(record_, [&] {
         if (!good_) return;
-        if (!has_task_id_) record_.identity = hash60(question_of(record_));
+        if (record_.identity < 0) record_.identity = hash60(question_of(record_));  // once: a pair has one identity
         on_record(record_);
       });
     } catch (const LineMistake& mistake) {
@@ -78,9 +78,7 @@ class LineReader {
   /// The fields of every format.
   void fill(const Json& json, const std::string& format) {
     const bool is_preference = format == "preferences";
-    const Json* const id = find_field(json, "task_id");
-    has_task_id_ = id != nullptr;
-    if (id) {
+    if (const Json* id = find_field(json, "task_id")) {
       if (id->is_string() || id->is_number_integer())
         record_.problem = hash60(id->is_string() ? id->get<std::string>() : id->dump());
       else
@@ -121,7 +119,7 @@ class LineReader {
   const RecordNeeds& needs_;
   RecordMistakes& mistakes_;
   Record record_;
-  bool good_ = true, has_task_id_ = false;
+  bool good_ = true;
 };
 
 }  // namespace

@@ -44,8 +44,8 @@ struct TextSplitting {
 TextSplitting text_splitting(const Experiment& experiment);
 
 struct SplitParts {
-  std::vector<TextPart> train, validation;  ///< lists only files with at least one document in this part
-  int64_t documents = 0;                    ///< of all files
+  std::vector<TextPart> train, validation;              ///< lists only files with at least one document in this part
+  int64_t documents = 0;                                ///< of all files
   std::vector<std::filesystem::path> unseparated = {};  ///< files in which the separator does not occur
 };
 /// Error(data) if a file cannot be read.

@@ -198,10 +198,10 @@ class SentencePieceTokenizer : public Tokenizer {
   /// The tokens that the file names, which transformers adds where the model lacks them, and the BOS.
   void apply(const TokenizerConfigFile& config, const fs::path& model) {
     const auto refuse = [&](const std::string& what) { throw Error(ExitStatus::data, model.string() + " " + what); };
-    const std::string beside = std::string(tokenizer_config_name) + " (or an older file) in the same folder";
+    const std::string config_file = std::string(tokenizer_config_name) + " (or an older file) in the same folder";
     const auto refuse_token = [&](const std::string& token) {
       if (token != config.pad_token)
-        refuse("has no piece " + token + ", which " + beside +
+        refuse("has no piece " + token + ", which " + config_file +
                " adds, so that transformers makes other ids; use a tokenizer.json, as save_pretrained() writes it");
     };
     for (const TokenizerConfigFile::AddedToken& token : config.added)
@@ -209,7 +209,7 @@ class SentencePieceTokenizer : public Tokenizer {
     for (const std::string& token : config.named)
       if (token != config.bos_token && !is_piece(token, processor_.PieceToId(token))) refuse_token(token);
     if (const std::string& end = config.eos_token; !end.empty() && !is_piece(end, processor_.eos_id()))
-      refuse("ends texts with " + processor_.IdToPiece(processor_.eos_id()) + ", but the eos_token of " + beside +
+      refuse("ends texts with " + processor_.IdToPiece(processor_.eos_id()) + ", but the eos_token of " + config_file +
              " is " + end + "; use a tokenizer.json, as save_pretrained() writes it");
     if (!config.add_bos_token) return;
     const std::string& name = config.bos_token;

@@ -10,13 +10,9 @@ const Studies = (() => {
 
   const image = (svg, alt) => element("img", { src: `data:image/svg+xml,${encodeURIComponent(svg)}`, alt });
 
-  const outcomeOf =
-      ({verdict,
-        diverged,
-        missing}) => [verdict === 'diverged' ? '' : verdict, diverged ? `diverged in ${counted(diverged, 'seed')}` : '',
-                      missing ? `missing in ${counted(missing, 'seed')}` : '']
-                         .filter(Boolean)
-                         .join('; ');
+  const outcomeOf = ({ verdict, diverged, missing }) => [
+    verdict === "diverged" ? "" : verdict, diverged ? `diverged in ${counted(diverged, "seed")}` : "",
+    missing ? `missing in ${counted(missing, "seed")}` : ""].filter(Boolean).join("; ");
 
   function tableOf(given, title) {
     const rows = given.map((row) => ({ ...row, outcome: outcomeOf(row) }));

@@ -75,6 +75,9 @@ TEST_F(RecordFile, WithoutATaskIdTheQuestionIdentifiesARecordHoweverItsLineIsWri
   ASSERT_EQ(chats.size(), 3u);
   EXPECT_EQ(chats[0].identity, chats[1].identity);
   EXPECT_NE(chats[0].identity, chats[2].identity);
+  const auto pair = records("{\"prompt\": \"\", \"chosen\": \"a\", \"rejected\": \"b\"}\n");
+  ASSERT_EQ(pair.size(), 2u);
+  EXPECT_EQ(pair[0].identity, pair[1].identity) << "a pair that asks nothing is held out as a whole";
 }
 
 TEST_F(RecordFile, RefusesNumbersThatAreOutOfRange) {
