@@ -125,7 +125,7 @@ def test_results_of_other_data_or_models_are_not_mixed_with_new_ones(place):
     (place.folder / "whole.json").write_text(json.dumps(other))
     (place.folder / "part.json").write_text(json.dumps({**other, "results": whole["results"][:3]}))
     refused = place.host("study", study, "--known", "part.json", wanted=4)
-    assert re.search(r'reads other data or models here .* of another study: plain.data: "other" then', refused.err)
+    assert re.search(r'reads other data or models here .*: plain.data: "other" then, .* of another study', refused.err)
     for option in ("--known", "--results"):
         shown = place.host("study", study, option, "whole.json")
         assert "warning" in shown.err and "reads other data or models here" in shown.err, shown
