@@ -33,7 +33,6 @@ class Rules : RuleChecker {
     epochs_between();
     check_head_rules(bound_, needs, diagnostics_);
     trained_parts();
-    optimizer();
     schedule();
     shard_groups();
     sections();
@@ -47,6 +46,7 @@ class Rules : RuleChecker {
     prompts(needs);
     keep_best();
     check_data_rules(bound_, diagnostics_);
+    check_unused_keys(bound_, needs, diagnostics_);
     for (const auto& [table, frozen] : frozen_tables(e_)) frozen_model(table, needs);
     if (needs) missing_references(*needs);
     for (const auto& [table, frozen] : frozen_tables(e_)) reference_heads(table, *frozen);
@@ -262,33 +262,10 @@ class Rules : RuleChecker {
                  (shared > 0 ? " less " + number(shared) + ", as heads 2, 3, ... share a block" : ""));
   }
 
-  void optimizer() {
-    if (!bound_.all_valid({"optimizer", "optimizer.name"})) return;
-    const OptimizerTraits& optimizer = traits_of(e_.optimizer.kind);
-    const auto refuse_if = [&](bool lacks, const std::string& key) {
-      if (lacks && bound_.has("optimizer." + key))
-        refuse_key("optimizer." + key, key + " does not apply to the optimizer " + quote(optimizer.name), "remove it");
-    };
-    refuse_if(!optimizer.momentum, "momentum");
-    refuse_if(!optimizer.has_betas, "betas");
-    refuse_if(!optimizer.has_eps, "eps");
-  }
-
   void schedule() {
     if (!bound_.all_valid({"schedule", "schedule.name", "schedule.stable_steps"})) return;
-    const bool wsd = e_.schedule.name == Schedule::wsd;
-    if (wsd && !bound_.has("schedule.stable_steps"))
+    if (e_.schedule.name == Schedule::wsd && !bound_.has("schedule.stable_steps"))
       refuse("schedule.name", "\"wsd\" lacks stable_steps, the number of steps before the decay");
-    const auto only_for = [&](Schedule wanted, const std::string& key) {
-      if (e_.schedule.name != wanted && bound_.has("schedule." + key))
-        refuse_key("schedule." + key,
-                   key + " applies only to the schedule " + quote(to_string(wanted)) + ", found " +
-                       quote(to_string(e_.schedule.name)),
-                   "remove it, or set name = " + quote(to_string(wanted)));
-    };
-    only_for(Schedule::wsd, "stable_steps");
-    only_for(Schedule::wsd, "decay");
-    only_for(Schedule::cosine, "cycles");
   }
 
   void shard_groups() {

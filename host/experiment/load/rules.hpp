@@ -36,6 +36,9 @@ void check_data_rules(const BoundExperiment& bound, Diagnostics& diagnostics);
 /// The part of check_rules for how the heads train, and what is logged about them (head_rules.cpp).
 void check_head_rules(const BoundExperiment& bound, const PluginNeeds* needs, Diagnostics& diagnostics);
 
+/// The part of check_rules for keys that nothing reads in this experiment (unused_keys.cpp).
+void check_unused_keys(const BoundExperiment& bound, const PluginNeeds* needs, Diagnostics& diagnostics);
+
 /// Base of the classes that check rules across keys.
 class RuleChecker {
  protected:

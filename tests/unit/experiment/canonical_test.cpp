@@ -66,7 +66,8 @@ TEST_F(Canonical, IsReadBackToAnEqualValue) {
         load(with(small, "baseline", "formula") +
                  "[value]\nweights = \"run:c\"\ncache = false\n[value.model]\nlayers = 2\n"
                  "future_tokens = 1\n[adapter]\nplugin = \"lora\"\nweights = \"run:l\"\n",
-             {"pipeline.weight=\"value * 2\"", "optimizer.value_head_lr=0.5"}),
+             {"pipeline.weight=\"value * 2\""}),
+        load(with(small, "baseline", "critic"), {"pipeline.loss=lambda_return", "optimizer.value_head_lr=0.5"}),
         load(with(small, "baseline", "shuffled"), {"pipeline.inner.plugin=formula", "pipeline.inner.weight=ce"})}) {
     SCOPED_TRACE(to_toml(e));
     expect_equal(reload(e), e);
@@ -178,7 +179,7 @@ TEST_F(Canonical, HashIgnoresCachesAndPathsOfWeights) {
   // What follows from it is an input (job/identity.hpp).
   EXPECT_EQ(config_hash(load(rho1), {}), config_hash(load(rho1, {"reference.heads=next"}), {}));
   EXPECT_EQ(hash({}), hash({"adapter.weights=\"run:x\""}));
-  EXPECT_NE(hash({}), hash({"optimizer.value_head_lr=1"}));
+  EXPECT_NE(hash({}), hash({"optimizer.lr=1"}));
 }
 
 TEST_F(Canonical, ReturnsFlatValuesWithTheirTypes) {
