@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "checkpoint/manifest.hpp"
 #include "checkpoint/safetensors_folder.hpp"
 #include "checkpoint/verify.hpp"
 #include "data/tokens/corpus.hpp"
@@ -47,9 +48,9 @@ std::vector<std::filesystem::path> verify_named_checkpoints(const Experiment& ex
     if (weights.empty()) continue;
     const FoundModel found = find_weights(weights, experiment, database);
     if (!found.note.empty()) log_info(found.note);
-    if (!is_training_checkpoint(found.folder)) continue;
-    verify_checkpoint(found.folder);
-    checkpoints.push_back(found.folder);
+    // The manifest identifies the weights and what was computed with them, so that they must be what it says.
+    if (std::filesystem::exists(found.folder / manifest_file_name)) verify_checkpoint(found.folder);
+    if (is_training_checkpoint(found.folder)) checkpoints.push_back(found.folder);
   }
   return checkpoints;
 }

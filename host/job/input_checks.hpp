@@ -12,8 +12,8 @@
 
 namespace wmtp {
 
-/// Verifies the checkpoints that the experiment names as weights, as --resume does, and returns their folders. Logs
-/// which were chosen. Error(data) if one is damaged, or a name has no model.
+/// Verifies what the experiment names as weights if it has a manifest, as --resume does, and returns the folders of
+/// checkpoints. Logs which were chosen. Error(data) if one is not what its manifest says, or a name has no model.
 std::vector<std::filesystem::path> verify_named_checkpoints(const Experiment& experiment,
                                                             const std::filesystem::path& database);
 

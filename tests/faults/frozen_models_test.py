@@ -1,4 +1,6 @@
 """Models and adapters that do not fit their place in an experiment: one message with table, found and wanted value."""
+import shutil
+
 import pytest
 from experiment import ONE_RANK, experiment
 
@@ -204,6 +206,19 @@ def test_own_heads_that_a_stage_or_a_stated_shape_lacks_are_refused_at_the_key(p
                  reference__model={"future_tokens": 3})
     place.refuse(2, r"\[reference\] heads: found the string \"both\", wanted one of \"auto\", \"own\" and \"next\"",
                  **OWN | {"reference__heads": "both"}, reference__weights="run:x")
+
+
+@pytest.mark.parametrize("table", ["model", "reference"])
+def test_weights_that_are_not_what_their_manifest_says_are_refused(place, table):
+    """The manifest identifies the run, and the losses of a reference that are kept."""
+    for seed in (1, 2):
+        place.run("--set", f"name=base{seed}", seed=seed, **SMALL)
+    one, other = (next(place.folder.glob(f"runs/*-base{seed}/model/model.safetensors")) for seed in (1, 2))
+    shutil.copyfile(other, one)
+    named = {**SMALL, "pipeline": {"plugin": "rho1" if table == "reference" else "baseline"}}
+    place.refuse_everywhere(4, r"base1/model/model\.safetensors: .* checksum .* but the manifest lists",
+                            **named, **{f"{table}__weights": "run:base1"})
+    place.run(**named, **{f"{table}__weights": "run:base2"})
 
 
 def test_an_adapter_for_another_base_is_refused(place):
