@@ -45,9 +45,18 @@ InputHashes input_hashes(const Experiment& experiment, const Stages& stages, con
 std::string experiment_hash(const Experiment& experiment, const Stages& stages, const Catalog& catalog,
                             const std::filesystem::path& database);
 
-/// The newest finished run with this hash whose model/ passes verification; `since`: as in ResumeRule.
+/// The newest finished run with this hash whose model/ passes verification; `since`: as in ResumeRule. `fits`: what
+/// else is wanted of a run.
 std::optional<RunInfo> reusable_run(const std::string& config_hash, const std::filesystem::path& database,
-                                    const std::string& since = "");
+                                    const std::string& since = "",
+                                    const std::function<bool(const LogReader&, int64_t run)>& fits = nullptr);
+
+/// The plugins that the run loaded from another file than the one here of the same version, as "pipeline focal 1.0": the
+/// hash of an experiment has their versions only.
+std::vector<std::string> rebuilt_plugins(const LogReader& log, int64_t run, const Experiment& experiment,
+                                         const Catalog& catalog);
+/// The warning about one of them when the run is used again.
+std::string rebuilt_text(int64_t run, const std::string& plugin);
 
 /// The folder of a run's finished model.
 inline std::filesystem::path model_in(const std::filesystem::path& run_folder) { return run_folder / "model"; }

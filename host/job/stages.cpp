@@ -26,6 +26,7 @@ struct Planner {
     const auto reuse = [&](const RunInfo& finished) {
       run.reused_run = finished.id;
       run.model = model_in(finished.folder);
+      run.rebuilt = rebuilt_plugins(LogReader(hashes.database()), finished.id, experiment, hashes.catalog());
     };
     const bool is_stage = !path.empty(), resumes = rule.resume != Resume::no;
     if (const auto finished = is_stage ? reusable_run(run.config_hash, hashes.database()) : std::nullopt)
@@ -191,9 +192,11 @@ void log_plan(const std::vector<RunPlan>& runs) {
       log_info(run.file + ": run " + std::to_string(run.reused_run) + of_this_configuration(run) +
                " is finished: nothing is left to do");
   }
-  for (const RunPlan& run : runs)
+  for (const RunPlan& run : runs) {
     if (run.reused_run > 0 && !run.path.empty())
       log_info(run.tables + ": run " + std::to_string(run.reused_run) + " of " + run.file + " is reused");
+    for (const std::string& plugin : run.rebuilt) log_warning(rebuilt_text(run.reused_run, plugin));
+  }
 }
 
 std::string stage_title(const RunPlan& stage) { return stage.tables + ": " + stage.file; }

@@ -63,6 +63,7 @@ class ExperimentHashes {
   ExperimentHashes(const Catalog& catalog, std::filesystem::path database)
       : catalog_(catalog), database_(std::move(database)) {}
   virtual ~ExperimentHashes() = default;
+  const Catalog& catalog() const { return catalog_; }
   const std::filesystem::path& database() const { return database_; }
   /// The hash of an experiment, which must outlive this object. Errors as experiment_hash.
   virtual const std::string& hash(const Experiment& experiment);
@@ -87,9 +88,10 @@ struct RunPlan {
   std::map<std::string, std::string> needs;  ///< config hashes of its own stages, by table
   int64_t reused_run = 0;                    ///< a finished run to use instead; 0: it runs
   std::filesystem::path model;               ///< the reused run's model
+  std::vector<std::string> rebuilt;          ///< rebuilt_plugins of the reused run
   ResumePoint from;                          ///< with --resume only
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunPlan, path, tables, file, config_hash, needs, reused_run, model, from)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunPlan, path, tables, file, config_hash, needs, reused_run, model, rebuilt, from)
 
 /// The stages in execution order, deepest first, each once even if several tables name it. A stage with a finished run
 /// in the log is reused, and the stages below it do not run. With a rule to resume, a stage continues its unfinished

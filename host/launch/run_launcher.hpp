@@ -46,6 +46,7 @@ class RunLauncher {
   RunLauncher(const RunLauncher&) = delete;  // `hashes_` refers to `catalog_`
 
   const Job& job() const { return job_; }
+  const Catalog& catalog() const { return catalog_; }
   /// Program to call when a run or a stage ends (end_command.hpp).
   void on_end(std::filesystem::path program) { end_command_ = std::move(program); }
   const std::string& config_hash() { return hashes_.hash(job_.experiment); }

@@ -12,6 +12,8 @@
 #include "base/machine.hpp"
 #include "base/text.hpp"
 #include "comm/rank_environment.hpp"
+#include "experiment/batch_size.hpp"
+#include "job/identity.hpp"
 #include "job/stages.hpp"
 #include "launch/launcher_stop_handler.hpp"
 #include "launch/run_launcher.hpp"
@@ -61,6 +63,7 @@ class Sweep {
       member.run->check();
       member.hash = member.run->config_hash();
     }
+    check_steps();
     if (request.job.resume == Resume::must) check_something_is_begun();
   }
 
@@ -159,6 +162,39 @@ class Sweep {
                                         "there is nothing to continue");
   }
 
+  /// The hash does not tell members apart that differ in the number of ranks only.
+  void check_steps() const {
+    for (size_t i = 0; i < members_.size(); ++i) {
+      const size_t first = members_of_hash(i).front();
+      const int64_t one = sequences_per_step(first), other = sequences_per_step(i);
+      if (one != other)
+        throw Error(ExitStatus::usage,
+                    members_[i].run->job().file + ": " + titles({first, i}) +
+                        " differ only in the number of ranks, by which the log does not tell runs apart, but their "
+                        "steps read " +
+                        std::to_string(one) + " and " + std::to_string(other) +
+                        " sequences; set train.global_batch_size, or train.batch_size in each");
+    }
+  }
+
+  int64_t sequences_per_step(size_t i) const {
+    const Experiment& e = members_[i].run->job().experiment;
+    return wmtp::sequences_per_step(e.train, data_ranks(e.parallel, e.parallel.processes));
+  }
+
+  /// Whether the steps of a run of this member's hash read as many sequences: another number of ranks may have.
+  bool reads_as_many(const LogReader& log, int64_t run, size_t i) const {
+    const Experiment& e = members_[i].run->job().experiment;
+    if (e.train.global_batch_size > 0) return true;
+    const Table ranks = log.query(
+        "SELECT world_size / (s.value_num * t.value_num * p.value_num) FROM runs AS r "
+        "JOIN run_params AS s ON s.run_id = r.id AND s.key = 'parallel.sequence' "
+        "JOIN run_params AS t ON t.run_id = r.id AND t.key = 'parallel.tensor' "
+        "JOIN run_params AS p ON p.run_id = r.id AND p.key = 'parallel.pipeline' WHERE r.id = ?1",
+        {run});
+    return ranks.rows.empty() || ranks.rows[0][0] == double(data_ranks(e.parallel, e.parallel.processes));
+  }
+
   void check_cores() const {
     if (jobs_ == 1) return;
     if (wanted_master_port() != 0)
@@ -183,21 +219,28 @@ class Sweep {
   }
 
   std::string repeated_text(const std::vector<size_t>& same) const {
-    std::vector<std::string> titles;
-    for (const size_t i : same) titles.push_back(std::to_string(i + 1) + " (" + members_[i].title + ")");
-    return "members " + join_names(titles) +
-           " are one experiment, because they differ in nothing that changes its result; it counts once";
+    return titles(same) + " are one experiment, because they differ in nothing that changes its result; it counts once";
   }
 
-  std::optional<RunInfo> finished(size_t i) const { return reusable_run(members_[i].hash, database()); }
+  std::string titles(const std::vector<size_t>& members) const {
+    std::vector<std::string> all;
+    for (const size_t i : members) all.push_back(std::to_string(i + 1) + " (" + members_[i].title + ")");
+    return "members " + join_names(all);
+  }
+
+  std::optional<RunInfo> finished(size_t i) const {
+    const auto fits = [&](const LogReader& log, int64_t run) { return reads_as_many(log, run, i); };
+    return reusable_run(members_[i].hash, database(), "", fits);
+  }
   /// The newest run of a member if a guard stopped it and that counts; 0 if not.
   int64_t diverged(size_t i) const {
     if (!keeps_diverged_) return 0;
     const Table newest =
         LogReader(database())
             .query("SELECT id, exit_code FROM runs WHERE config_hash = ?1 ORDER BY id DESC", {members_[i].hash}, 1);
-    const bool is_kept = !newest.rows.empty() && newest.rows[0][1] == int(ExitStatus::guard);
-    return is_kept ? newest.rows[0][0].get<int64_t>() : 0;
+    if (newest.rows.empty() || newest.rows[0][1] != int(ExitStatus::guard)) return 0;
+    const auto run = newest.rows[0][0].get<int64_t>();
+    return reads_as_many(LogReader(database()), run, i) ? run : 0;
   }
   SweepEnd end_of(size_t i) const {
     if (const auto run = finished(i)) return {run->id, 0};
@@ -236,13 +279,22 @@ class Sweep {
     for (; next_ < members_.size(); ++next_) {
       if (members_[next_].code != 0) continue;  // one of its stages failed
       if (const auto run = finished(next_))
-        log_info(which(next_) + "run " + std::to_string(run->id) + " is reused");
+        log_reuse(next_, run->id);
       else if (const int64_t kept = diverged(next_); kept != 0)
         log_info(which(next_) + "run " + std::to_string(kept) + " diverged, which is its result");
       else
         return start(next_++);
     }
     return std::nullopt;
+  }
+
+  /// Warns once of each plugin of which another file made runs that are reused.
+  void log_reuse(size_t i, int64_t run) {
+    log_info(which(i) + "run " + std::to_string(run) + " is reused");
+    const RunLauncher& member = *members_[i].run;
+    for (const std::string& plugin :
+         rebuilt_plugins(LogReader(database()), run, member.job().experiment, member.catalog()))
+      if (warned_.insert(plugin).second) log_warning(rebuilt_text(run, plugin));
   }
 
   PooledProcess start(size_t i) const {
@@ -267,6 +319,7 @@ class Sweep {
   int64_t jobs_;
   bool keeps_diverged_;
   bool resume_;
+  std::set<std::string> warned_;  ///< plugins
   size_t next_ = 0;
   bool interrupted_ = false;
 };

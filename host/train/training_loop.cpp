@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/log.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
 #include "checkpoint/base_model.hpp"
@@ -49,6 +50,7 @@ void TrainingLoop::load(const ResumePoint& from) {
   if (manifest.config_hash != wanted)
     throw Error(ExitStatus::data, folder.string() + ": it belongs to another experiment: found hash " +
                                       manifest.config_hash + ", wanted " + wanted);
+  if (session_.is_rank0()) warn_of_rebuilt_plugins(manifest, folder);
   state.restore(manifest, saved, sequences_per_step(experiment_.train, manifest.world_size), folder.string());
   if (state.drawn != state.step * sequences_per_step(experiment_.train, session_.data_ranks()))
     assembly_.resume_with_world_size(manifest.world_size);
@@ -205,6 +207,17 @@ bool TrainingLoop::note_validation(const std::map<std::string, double>& metrics)
   if (!std::isfinite(loss) || (results.best_loss && loss >= *results.best_loss)) return false;
   results.best_loss = loss;
   return true;
+}
+
+/// The hash of an experiment has the versions of plugins, not their files.
+void TrainingLoop::warn_of_rebuilt_plugins(const Manifest& manifest, const std::filesystem::path& folder) const {
+  for (const auto& [part, plugin] : identity_.plugins()) {
+    const auto saved = manifest.plugins.find(part + " " + plugin->name);
+    if (saved != manifest.plugins.end() && saved->second != plugin->sha256)
+      log_warning(folder.string() + ": it was saved with another file of " + part + " " + plugin->name + " " +
+                  plugin->version + " than the one here; if its results have changed, raise the version in the " +
+                  "plugin and train again");
+  }
 }
 
 std::function<void(const std::filesystem::path&)> TrainingLoop::description_writer() const {

@@ -62,6 +62,7 @@ class TrainingLoop {
   /// Whether the model now has the lowest validation loss of head 1, or of a critic, since step 0. Equal on all ranks.
   bool note_validation(const std::map<std::string, double>& metrics);
   /// [rank 0] Writes what makes a checkpoint a model.
+  void warn_of_rebuilt_plugins(const Manifest& manifest, const std::filesystem::path& folder) const;
   std::function<void(const std::filesystem::path&)> description_writer() const;
   AdapterIdentity adapter_identity() const;
   void check_states();

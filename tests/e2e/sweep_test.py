@@ -2,12 +2,13 @@
 import json
 import os
 import re
+import shutil
 import signal
 import time
 
 import pytest
 from experiment import ONE_RANK, experiment
-from paths import TEST_PLUGINS
+from paths import BUILD, TEST_PLUGINS
 
 SWEEP = {"seed": [1, 2], "optimizer": {"lr": [1e-3, 1e-2]}}
 
@@ -107,6 +108,47 @@ def test_members_that_are_one_experiment_count_once(place):
     assert re.search(r"members 1 \(.*\) and 2 \(.*\) are one experiment.* it counts once", ended.out), ended.out
     ended = place.host("run", file, file, "--set", "sweep.seed=[1]", timeout=120)
     assert "members 1 (" in ended.out and "are one experiment" in ended.out and "means over seeds" not in ended.out
+
+
+def test_members_whose_steps_read_more_on_more_ranks_are_not_taken_for_one(place):
+    ranks = {"parallel": {"processes": [1, 2]}}
+    refused = place.host("run", write(place, sweep=ranks), wanted=2).err
+    assert re.search(r"members 1 \(.*processes=1\) and 2 \(.*processes=2\) differ only in the number of ranks.*"
+                     r"steps read 2 and 4 sequences; set train.global_batch_size", refused), refused
+    shown = place.host("run", write(place, sweep=ranks), "--dry-run", "--set", "train.global_batch_size=8").err
+    assert "is the experiment of member 1" in shown
+
+
+def test_a_run_on_other_ranks_is_not_reused_for_a_member_whose_steps_read_more(place):
+    seeds = write(place, sweep={"seed": [1]})
+    for _ in range(2):
+        place.host("run", seeds, timeout=120)
+    place.host("run", seeds, "--nproc", 2, timeout=120)
+    assert [row["world_size"] for row in place.log.query("SELECT world_size FROM runs ORDER BY id")] == [1, 2]
+    shown = place.host("run", seeds, "--dry-run", "--set", "train.global_batch_size=8", "--nproc", 2).err
+    assert "would run" in shown, "8 sequences on 2 ranks are other keys"
+    place.host("run", seeds, "--set", "train.global_batch_size=8", timeout=120)
+    shown = place.host("run", seeds, "--dry-run", "--set", "train.global_batch_size=8", "--nproc", 2).err
+    assert "run 3 is reused" in shown
+
+
+def test_runs_of_a_plugin_that_was_built_again_are_used_with_a_warning(place):
+    folder = place.folder / "own/pipelines"
+    folder.mkdir(parents=True)
+    shutil.copy(BUILD / "lib/wmtp/plugins/pipelines/focal.so", folder)
+    file = place.write({**experiment(train__steps=40, data={"kind": "random"}, **ONE_RANK),
+                        "pipeline": {"plugin": "focal"}, "checkpoint": {"every_steps": 10}, "sweep": {"seed": [1]}})
+    plugins = ("--plugin-dir", folder.parent)
+    assert "another file" not in place.host("run", file, *plugins, timeout=120).err
+    assert "another file" not in place.host("run", file, *plugins, timeout=120).err
+    with open(folder / "focal.so", "ab") as library:
+        library.write(b"0")
+    again = place.host("run", file, *plugins, timeout=120).err
+    assert re.search(r"warning: run 1 is of another file of pipeline focal \S+ than the one here", again), again
+    longer = place.host("run", place.write({**experiment(train__steps=50, data={"kind": "random"}, **ONE_RANK),
+                                            "pipeline": {"plugin": "focal"}, "checkpoint": {"every_steps": 10},
+                                            "seed": 1}), "--resume", *plugins, timeout=120).err
+    assert re.search(r"step-000040: it was saved with another file of pipeline focal", longer), longer
 
 
 def test_unfinished_members_continue_with_resume(place):
