@@ -30,7 +30,7 @@ std::optional<IntactCheckpoint> newest_intact(const std::filesystem::path& run_f
 /// Which checkpoints of a run are kept.
 struct Retention {
   int64_t newest = 1;  ///< at least 1
-  bool best = false;   ///< also the one of the lowest validation loss, see best_checkpoint
+  bool best = false;   ///< also best_checkpoint
 };
 
 /// Deletes the other checkpoints, after the newest has passed verification; deletes none if none passes. Returns the
@@ -38,8 +38,8 @@ struct Retention {
 std::vector<std::filesystem::path> apply_retention(const std::filesystem::path& run_folder, const Retention& keep,
                                                    const DamageReport& report);
 
-/// Of checkpoints that were saved at a validation that of the lowest loss (the newest if several have it), judged by
-/// their manifests, without verification; nullopt if there is none.
+/// Of checkpoints that were saved at a validation that of the lowest loss of head 1, or of an objective's own loss (the
+/// newest if several have it), judged by their manifests, without verification; nullopt if there is none.
 std::optional<IntactCheckpoint> best_checkpoint(const std::vector<std::filesystem::path>& folders);
 
 /// Removes the drafts of checkpoints, model and adapter whose process no longer exists. Returns the removed folders.

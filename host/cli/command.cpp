@@ -235,7 +235,8 @@ void CommandLine::take_global_options(CLI::App& app) {
   };
   constexpr const char* group = "Global options";
   app.get_help_ptr()->group(group);
-  app.add_option("--plugin-dir", add_folders, "folder with pipelines/ and adapters/, searched first; may be repeated")
+  app.add_option("--plugin-dir", add_folders,
+                 "folder with pipelines/, adapters/ and auxiliary_losses/, searched first; may be repeated")
       ->type_name("DIR")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group(group);

@@ -175,7 +175,7 @@ void add_run(CommandLine& line) {
                                      "examples:\n"
                                      "  wmtp-host run experiments/rho1.toml --set pipeline.keep=0.5 --name half\n"
                                      "  wmtp-host run experiments/rho1.toml --resume\n"
-                                     "  wmtp-host run experiments/sweep.toml --jobs 2\n"
+                                     "  wmtp-host run experiments/baseline.toml --set 'sweep.seed=[1, 2]'\n"
                                      "  wmtp-host run experiments/baseline.toml experiments/rho1.toml\n"
                                      "  torchrun --no-python --nproc-per-node 2 wmtp-host run experiments/rho1.toml\n",
                                      run);

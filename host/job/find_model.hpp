@@ -26,7 +26,8 @@ struct FoundModel {
 FoundModel find_model(const std::string& text, const std::filesystem::path& database);
 
 /// `text`: the number or name of a run (the newest finished one of that name, else the newest), or RUN@STEP, or
-/// RUN@best, the checkpoint of the lowest validation loss. Checkpoints of runs that it resumed count as its own.
+/// RUN@best, the checkpoint of the lowest validation loss of head 1, or of an objective's own loss. Checkpoints of runs
+/// that it resumed count as its own.
 FoundModel find_run_model(const std::string& text, const std::filesystem::path& database);
 
 /// Whether a folder contains a run's model/ or its checkpoints, and is no model itself.

@@ -16,7 +16,8 @@
 //                                      set.validation.files = ["others/*.py"]
 //
 // A metric may be of an evaluation of each run's final model: "eval/greedy", or of a group of its problems,
-// "eval/greedy/degree 1". {seed} in a path stands for the run's seed.
+// "eval/greedy/degree 1". {seed} in a suite's path or in any changed value, also of conditions and of the tuning's
+// "set", stands for the run's seed.
 //
 //   [study.evaluations.greedy]
 //   suite = "graphs/{seed}/test.jsonl"

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from experiment import experiment
 from paths import BUILD, HOST
 
 PROBLEM = {"task_id": "HumanEval/0", "prompt": "def double(x):\n", "entry_point": "double",
@@ -110,8 +109,6 @@ def prepared(place):
     place.write(name="experiments/random.toml", **one, pipeline={"plugin": "random"})
     place.write(name="experiments/tokens.toml", **{
         **one, "model__vocab_size": 512, "data": {"kind": "tokens", "file": "../tokens.bin", "dtype": "uint16"}})
-    place.write(name="experiments/sweep.toml",
-                tables={**experiment(**one), "sweep": {"optimizer": {"lr": [5e-3, 6e-3]}}})
     write_lines(folder / "sums.jsonl", [
         {"messages": [{"role": "user", "content": f"{i}+1"}, {"role": "assistant", "content": str(i + 1)}]}
         for i in range(9)])

@@ -44,7 +44,8 @@ SHORTENED = {
         "wmtp-host run experiments/lora.toml",
         "wmtp-host run experiments/baseline.toml experiments/rho1.toml && wmtp-host runs compare rho1 baseline")},
     **{command: (None, "e2e.first_gpu runs each part from the kit") for command in (
-        "for part in brief facts correct speed memory profile switches; do scripts/first_gpu.sh $part; done",
+        "scripts/first_gpu.sh brief",
+        "for part in facts correct speed memory profile switches; do scripts/first_gpu.sh $part; done",
         "sh gpu-kit/scripts/first_gpu.sh facts", "sh gpu-kit/scripts/first_gpu.sh correct",
         "for part in speed memory profile switches; do sh gpu-kit/scripts/first_gpu.sh $part; done")},
     "wmtp-host runs show baseline --curve heads/cosine_1_2 --curve heads/norm_2": (

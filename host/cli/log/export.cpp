@@ -34,7 +34,7 @@ constexpr const char* help =
     "  wmtp-host export 3 4 5 --to mlflow -o mlflow.db\n"
     "  wmtp-host export 3 --to mlflow --push http://127.0.0.1:5000\n"
     "  wmtp-host export rho1 --to wandb\n"
-    "  wmtp-host export experiments/sweep.toml --to csv -o sweep.csv\n"
+    "  wmtp-host export experiments/baseline.toml experiments/rho1.toml --to csv -o runs.csv\n"
     "  wmtp-host export 3 --to json | python3 -m json.tool\n";
 
 struct Options {

@@ -142,7 +142,7 @@ void add_runs(CommandLine& line) {
                "--baseline, are taken within the same seed.\n\n"
                "examples:\n"
                "  wmtp-host runs compare baseline rho1 random --json\n"
-               "  wmtp-host runs compare experiments/sweep.toml --baseline baseline\n",
+               "  wmtp-host runs compare experiments/rho1.toml random --baseline experiments/baseline.toml\n",
                reading_log([options, format](const GlobalOptions& globals) {
                  const LogReader log(globals.database_or(default_database));
                  ComparisonRequest request{.words = with_names_of_files(options->runs, globals, log)};
