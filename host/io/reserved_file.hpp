@@ -1,13 +1,12 @@
-// A temporary file whose space is reserved when it is created, so that the disk cannot be full later. It has no name:
-// the kernel removes it when the process ends for any reason. Nothing is cached in memory if the file system can
-// transfer directly (O_DIRECT).
+// A temporary file without a name (io/nameless_file.hpp) whose space is reserved when it is created, so that the disk
+// cannot be full later. Nothing is cached in memory if the file system can transfer directly (O_DIRECT).
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <string>
 
-#include "base/files.hpp"
+#include "io/nameless_file.hpp"
 
 namespace wmtp {
 
@@ -18,19 +17,14 @@ class ReservedFile {
 
   /// Zeros. `content`: for messages, "the optimizer's state". Error(storage) with the bytes wanted and found if the
   /// folder is missing, cannot be written, or has not enough space.
-  ReservedFile(std::filesystem::path folder, std::string content, int64_t bytes);
+  ReservedFile(const std::filesystem::path& folder, const std::string& content, int64_t bytes);
 
   // Error(storage) if the system fails. [any thread]
-  void read(int64_t begin, void* bytes, size_t count) const;
-  void write(int64_t begin, const void* bytes, size_t count) const;
+  void read(int64_t begin, void* bytes, size_t count) const { file_.read(begin, bytes, count); }
+  void write(int64_t begin, const void* bytes, size_t count) const { file_.write(begin, bytes, count); }
 
  private:
-  void reserve(int64_t bytes) const;
-  void use_direct_transfers() const;
-
-  std::filesystem::path folder_;
-  std::string content_;
-  FileDescriptor file_;
+  NamelessFile file_;
 };
 
 }  // namespace wmtp

@@ -50,7 +50,7 @@ std::string to_text(const JobRequest& request) {
 JobRequest job_request_from(const std::string& text) {
   try {
     return Json::parse(text).get<JobRequest>();
-  } catch (const Json::exception& error) {
+  } catch (const std::exception& error) {
     throw Error(ExitStatus::bug, std::string("this is not a request of wmtp-host: ") + error.what());
   }
 }

@@ -26,10 +26,9 @@ enum class Resume {
   if_begun,  ///< --resume: continue what was begun; start if nothing was; end if all is done
   must,      ///< --resume=must: Error(data) if there is nothing to continue
 };
-NLOHMANN_JSON_SERIALIZE_ENUM(Resume, {{Resume::no, "no"}, {Resume::if_begun, "yes"}, {Resume::must, "must"}})
-inline const char* to_string(Resume resume) {
-  return resume == Resume::no ? "no" : resume == Resume::must ? "must" : "yes";
-}
+template <>
+inline constexpr auto names_of<Resume> = std::array{"no", "yes", "must"};
+static_assert(names_of<Resume>.size() == size_t(Resume::must) + 1);
 
 /// Which earlier runs of an experiment count as begun.
 struct ResumeRule {

@@ -1,4 +1,4 @@
-// FrozenModel: the reference or the value model, which computes signals for every token and is never trained.
+// FrozenModel: a reference or the value model, which computes signals for every token and is never trained.
 // FrozenCache: the signals that a pipeline reads from one frozen model, by window. They never change, so they are
 // cached on disk (step/signal_store.hpp): a second epoch, or another run with the same model and data,
 // computes none, and the model is loaded only if a window is missing.
@@ -50,9 +50,10 @@ class FrozenCache {
   using Build = std::function<std::shared_ptr<FrozenModel>()>;
   using Stores = std::map<std::string, std::unique_ptr<SignalStore>>;
 
-  /// `model`: "reference" or "value". `wanted`: "loss", "entropy", "value". `stores`: one for each, or none to disable
-  /// caching; a record has the values of a window's positions, of each those of all heads. `build` is called at most
-  /// once, on all ranks together; several caches may share its model. `heads`: the token heads of that model.
+  /// `model`: its table, "reference", "references.NAME" or "value". `wanted`: "loss", "entropy", "hidden", "value".
+  /// `stores`: one for each, or none to disable caching, as for "hidden", which is too large; a record has the values
+  /// of a window's positions, of each those of all heads. `build` is called at most once, on all ranks together;
+  /// several caches may share its model. `heads`: the token heads of that model.
   FrozenCache(std::string model, std::set<std::string> wanted, Build build, Stores stores, int64_t heads = 1);
 
   /// "reference.loss" and so on, as of FrozenModel.

@@ -2,17 +2,16 @@
 
 #include <algorithm>
 
+#include "step/head_products.hpp"
+
 namespace wmtp {
 namespace {
 
 using at::Tensor;
 
-/// Elements of each gradient that are in fp64 at a time.
-constexpr int64_t elements_of_part = int64_t{1} << 17;
-
 /// Inner products of the rows of a and b [B,L,D], [B,L] fp64.
 Tensor row_products(const Tensor& a, const Tensor& b) {
-  const int64_t B = a.size(0), L = a.size(1), D = a.size(2), rows = std::max<int64_t>(elements_of_part / D, 1);
+  const int64_t B = a.size(0), L = a.size(1), D = a.size(2), rows = std::max<int64_t>(elements_in_fp64 / D, 1);
   const Tensor left = a.reshape({B * L, D}), right = b.reshape({B * L, D});
   const Tensor products = at::empty({B * L}, a.options().dtype(at::kDouble));
   for (int64_t first = 0; first < B * L; first += rows) {

@@ -7,9 +7,6 @@ namespace {
 
 using at::Tensor;
 
-/// Elements of each gradient that are in fp64 at a time.
-constexpr int64_t elements_of_part = int64_t{1} << 17;
-
 std::string pair_name(int64_t j, int64_t k) { return std::to_string(j) + "_" + std::to_string(k); }
 std::string product_name(int64_t j, int64_t k) { return "heads/product_" + pair_name(j, k); }
 
@@ -24,8 +21,8 @@ Tensor products_of(const std::vector<Tensor>& gradients) {
   const auto H = int64_t(gradients.size()), N = gradients.front().numel();
   const at::TensorOptions fp64 = gradients.front().options().dtype(at::kDouble);
   Tensor products = at::zeros({H, H}, fp64);
-  for (int64_t first = 0; first < N; first += elements_of_part) {
-    const int64_t count = std::min(elements_of_part, N - first);
+  for (int64_t first = 0; first < N; first += elements_in_fp64) {
+    const int64_t count = std::min(elements_in_fp64, N - first);
     const Tensor part = at::empty({H, count}, fp64);
     for (int64_t j = 0; j < H; ++j) part[j].copy_(gradients[size_t(j)].narrow(0, first, count));
     for (int64_t j = 0; j < H; ++j) products[j].narrow(0, j, H - j).add_((part.narrow(0, j, H - j) * part[j]).sum(1));

@@ -8,6 +8,7 @@
 
 #include <ATen/ATen.h>
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -15,6 +16,9 @@
 #include "step/step_totals.hpp"
 
 namespace wmtp {
+
+/// Elements of each gradient that products of gradients have in fp64 at a time.
+inline constexpr int64_t elements_in_fp64 = int64_t{1} << 17;
 
 /// Zero for the products of `heads` heads, because all ranks must exchange the same names.
 void add_empty_head_products(int64_t heads, StepTotals& totals);

@@ -44,7 +44,7 @@ struct RunContext {
 
 /// Common to the micro-batches of one optimizer step, or of one validation.
 struct StepContext {
-  int64_t number = 0;  ///< optimizer step, from 1; 0 in a validation
+  int64_t number = 0;  ///< optimizer step, from 1; where nothing is trained, the last complete one, or 0
   const StepCounts& counts;
   StepTotals& totals;
   bool counts_selections = false;         ///< whether the host waits for a device to count the tokens with a weight

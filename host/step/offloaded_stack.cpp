@@ -3,16 +3,12 @@
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <future>
 #include <vector>
 
-#include "base/files.hpp"
-#include "io/input_file.hpp"
+#include "io/nameless_file.hpp"
 #include "io/scratch_folder.hpp"
 #include "memory/meta_device.hpp"
 
@@ -21,29 +17,20 @@ namespace {
 
 using at::Tensor;
 
-/// A file that only this process can reach.
-FileDescriptor nameless_file(const std::filesystem::path& folder) {
-  std::string path = (folder / "wmtp-activations-XXXXXX").string();
-  FileDescriptor file(mkostemp(path.data(), O_CLOEXEC));
-  if (file.get() < 0) throw storage_error("create a file for activations in", folder, errno);
-  unlink(path.c_str());
-  return file;
-}
-
 class StackOnDisk final : public OffloadedStack {
  public:
-  explicit StackOnDisk(std::filesystem::path folder) : folder_(std::move(folder)), file_(nameless_file(folder_)) {}
+  explicit StackOnDisk(const std::filesystem::path& folder) : file_(folder, "activations") {}
 
   void push(Tensor values) override {
     wait_for_copies();
     leaving_ = values.contiguous();
     entries_.push_back({end_, leaving_.sizes().vec(), leaving_.options()});
-    move([this, at = end_] { return write(at); });
+    start_copy([this, at = end_] { file_.write(at, leaving_.const_data_ptr(), leaving_.nbytes()); });
     end_ += int64_t(leaving_.nbytes());
   }
 
   void wait_for_copies() override {
-    if (moving_.valid()) moving_.get();
+    if (copying_.valid()) copying_.get();
     leaving_.reset();
   }
 
@@ -51,7 +38,7 @@ class StackOnDisk final : public OffloadedStack {
     wait_for_copies();
     const Entry& last = entries_.back();
     arriving_ = at::empty(last.shape, last.options);
-    move([this, at = last.begin] { return read(at); });
+    start_copy([this, at = last.begin] { file_.read(at, arriving_.data_ptr(), arriving_.nbytes()); });
   }
 
   Tensor pop() override {
@@ -69,32 +56,17 @@ class StackOnDisk final : public OffloadedStack {
     at::TensorOptions options;
   };
 
+  /// On a thread of its own; wait_for_copies() waits for it and throws its error.
   template <class Copy>
-  void move(Copy copy) {
-    moving_ = std::async(std::launch::async, std::move(copy));
+  void start_copy(Copy copy) {
+    copying_ = std::async(std::launch::async, std::move(copy));
   }
 
-  void write(int64_t at) const {
-    const char* bytes = static_cast<const char*>(leaving_.const_data_ptr());
-    for (size_t done = 0; done < leaving_.nbytes();) {
-      const ssize_t count = retry_interrupted(
-          [&] { return pwrite(file_.get(), bytes + done, leaving_.nbytes() - done, at + int64_t(done)); });
-      if (count < 0) throw storage_error("write activations to a file in", folder_, errno);
-      done += size_t(count);
-    }
-  }
-
-  void read(int64_t at) const {
-    if (!read_at(file_.get(), folder_, at, arriving_.data_ptr(), arriving_.nbytes()))
-      throw storage_error("read activations from a file in", folder_, EIO);
-  }
-
-  const std::filesystem::path folder_;
-  FileDescriptor file_;
+  const NamelessFile file_;
   std::vector<Entry> entries_;
   int64_t end_ = 0;
   Tensor leaving_, arriving_;
-  std::future<void> moving_;  ///< the copy under way; last, because its destructor waits
+  std::future<void> copying_;  ///< the copy under way; last, because its destructor waits
 };
 
 /// All copies run in order on one stream of their own. The training stream waits for them, the host never.

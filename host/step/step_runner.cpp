@@ -412,6 +412,11 @@ ShardUnit* StepRunner::head_unit(int64_t head) const {
   return has_head ? &model_.unit(head_block_name(model_.config(), head)) : nullptr;
 }
 
+/// Without dropout, so that neither the seed nor the step matters.
+ForwardContext StepRunner::evaluation_context(const MicroBatch& micro) const {
+  return model_.forward_context(false, config_.seed, 0, micro.batch.sequence, micro.documents);
+}
+
 /// Calls evaluate(inputs of the heads) with the final norm gathered, after a forward pass that keeps nothing; only in
 /// the section with the heads.
 template <class Evaluate>
@@ -433,7 +438,7 @@ void StepRunner::without_gradient(const MicroBatch& micro, const ForwardContext&
 std::vector<Scores> StepRunner::evaluate(MicroBatchContext& step) {
   std::vector<Scores> scores;
   const MicroBatch& micro = step.micro_batch();
-  const ForwardContext context = model_.forward_context(false, config_.seed, 0, micro.batch.sequence, micro.documents);
+  const ForwardContext context = evaluation_context(micro);
   without_gradient(micro, context, [&](const HeadInputs& inputs) {
     if (pipeline_.objective) value_loss_.evaluate(step, inputs.trunk, context);
     if (!token_loss_) return;
@@ -460,8 +465,7 @@ void StepRunner::after_weighing(MicroBatchContext& step, const ForwardContext& c
 
 std::vector<WeighedLosses> StepRunner::weigh(MicroBatchContext& step) {
   std::vector<WeighedLosses> heads;
-  const MicroBatch& micro = step.micro_batch();
-  const ForwardContext context = model_.forward_context(false, config_.seed, 0, micro.batch.sequence, micro.documents);
+  const ForwardContext context = evaluation_context(step.micro_batch());
   after_weighing(step, context, [&](const HeadInputs& inputs) {
     const auto hidden_of = heads_in_order(inputs, context);
     for (int64_t k = 1; k <= model_.num_heads(); ++k) heads.push_back(token_loss_->weighed(step, k, hidden_of(k)));
@@ -471,8 +475,7 @@ std::vector<WeighedLosses> StepRunner::weigh(MicroBatchContext& step) {
 
 HeadAlignment StepRunner::align(MicroBatchContext& step) {
   HeadAlignment alignment;
-  const MicroBatch& micro = step.micro_batch();
-  const ForwardContext context = model_.forward_context(false, config_.seed, 0, micro.batch.sequence, micro.documents);
+  const ForwardContext context = evaluation_context(step.micro_batch());
   after_weighing(step, context, [&](const HeadInputs& inputs) {
     alignment = aligned(inputs, context,
                         [&](int64_t head, const Tensor& hidden) { return token_loss_->gradient(step, head, hidden); });

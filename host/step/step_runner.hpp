@@ -123,6 +123,7 @@ class StepRunner {
                     const ForwardContext& context, bool last);
   void run_chained(MicroBatchContext& step, const HeadInputs& inputs, HeadInputs& d_inputs,
                    const ForwardContext& context, bool last);
+  ForwardContext evaluation_context(const MicroBatch& micro) const;
   template <class Evaluate>
   void without_gradient(const MicroBatch& micro, const ForwardContext& context, Evaluate evaluate);
   template <class Evaluate>

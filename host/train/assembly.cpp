@@ -193,7 +193,7 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
       pipeline_(pipeline_of(identity, experiment)),
       adapter_(create_adapter(identity.adapter, given_options(experiment.adapter))),
       data_(open_data(session, experiment, pipeline_.reads(Signal::data_weight), log)),
-      model_(build_policy(session, experiment)) {
+      model_(build_policy()) {
   const BatchRequest request = batch_request(experiment, pipeline_, data_, session.device());
   const int64_t data_ranks = session.data_ranks();
   training_source_ = training_batches(experiment, data_, request, data_ranks);
@@ -208,7 +208,7 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const Identit
   trainer_ = std::make_unique<Trainer>(experiment, steps, *model_, pipeline_,
                                        open_frozen(session, experiment, stages, pipeline_, data_), data,
                                        session.section_channels());
-  fill_policy(session, experiment, stages);  // after the optimizer, in whose file the masters may be
+  fill_policy(stages);  // after the optimizer, in whose file the masters may be
   ends_ = ends_with_tokenizer(started_from_, data_, experiment.data.tokenizer.kind == TokenizerKind::byte);
 }
 
@@ -273,34 +273,34 @@ void Assembly::resume_with_world_size(int64_t saved_world_size) {
       num_steps(experiment_.train, training_source_->count(), session_.data_ranks(), {state.step, state.drawn}));
 }
 
-std::unique_ptr<ShardedModel> Assembly::build_policy(Session& session, const Experiment& experiment) const try {
-  for (const auto& [key, found, remedy] : device_misfits(experiment.parallel, !session.device().is_cpu()))
-    throw Error(ExitStatus::usage, experiment.file.string() + ": [parallel] " + found + "; " + remedy);
-  ShardedModelRequest request = policy_request(experiment, pipeline_, *adapter_, session.device());
-  request.section = section_of(session.section_channels());
-  auto model = std::make_unique<ShardedModel>(request, session.section_channels());
-  check_frozen_parameters(experiment, freezes(*model));
+std::unique_ptr<ShardedModel> Assembly::build_policy() const try {
+  for (const auto& [key, found, remedy] : device_misfits(experiment_.parallel, !session_.device().is_cpu()))
+    throw Error(ExitStatus::usage, experiment_.file.string() + ": [parallel] " + found + "; " + remedy);
+  ShardedModelRequest request = policy_request(experiment_, pipeline_, *adapter_, session_.device());
+  request.section = section_of(session_.section_channels());
+  auto model = std::make_unique<ShardedModel>(request, session_.section_channels());
+  check_frozen_parameters(experiment_, freezes(*model));
   return model;
 } catch (const Error& error) {
   if (error.status() != ExitStatus::usage) rethrow_while_made();
-  throw Error(error.status(), with_place(error.what(), experiment));
+  throw Error(error.status(), with_place(error.what(), experiment_));
 } catch (...) {
   rethrow_while_made();
 }
 
-void Assembly::fill_policy(Session& session, const Experiment& experiment, const Stages& stages) try {
-  model_->initialize(experiment.seed);
-  const ModelConfig& config = experiment.model;
-  if (const auto weights = initial_weights(session, experiment, stages, "model", config.weights); !weights.empty()) {
+void Assembly::fill_policy(const Stages& stages) try {
+  model_->initialize(experiment_.seed);
+  const ModelConfig& config = experiment_.model;
+  if (const auto weights = initial_weights(session_, experiment_, stages, "model", config.weights); !weights.empty()) {
     load_model(weights, *model_);
     started_from_ = absolute_path(weights);
-    if (session.is_rank0())
-      for (const std::string& warning : weight_warnings("model", weights, config, experiment, data_.folder))
+    if (session_.is_rank0())
+      for (const std::string& warning : weight_warnings("model", weights, config, experiment_, data_.folder))
         log_warning(warning);
   }
-  if (!experiment.adapter_weights.empty())
-    load_adapter(resolve_adapter(experiment, session.job().database),
-                 {experiment.adapter.plugin, "", experiment.adapter.options}, *model_);
+  if (!experiment_.adapter_weights.empty())
+    load_adapter(resolve_adapter(experiment_, session_.job().database),
+                 {experiment_.adapter.plugin, "", experiment_.adapter.options}, *model_);
 } catch (...) {
   rethrow_while_made();
 }

@@ -61,13 +61,13 @@ class Assembly {
   std::optional<double> epoch() const;
 
  private:
-  const Session& session_;
+  std::unique_ptr<ShardedModel> build_policy() const;
+  void fill_policy(const Stages& stages);
+
+  Session& session_;
   const Experiment& experiment_;
   std::filesystem::path started_from_;
   std::vector<int64_t> ends_;  ///< ids that end a text of the initial weights, if they have the data's tokenizer
-  std::unique_ptr<ShardedModel> build_policy(Session& session, const Experiment& experiment) const;
-  void fill_policy(Session& session, const Experiment& experiment, const Stages& stages);
-
   ActivePipeline pipeline_;
   std::unique_ptr<Adapter> adapter_;
   Prepared data_;

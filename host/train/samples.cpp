@@ -7,21 +7,13 @@ namespace wmtp {
 
 using at::Tensor;
 
-/// All ranks run a frozen model if any rank lacks its cached signals.
-FrozenCache::Signals Samples::frozen_signals(const MicroBatch& micro, const std::vector<double>& missing) const {
-  FrozenCache::Signals signals;
-  for (size_t i = 0; i < frozen_.size(); ++i)
-    signals.merge(missing[i] > 0 ? frozen_[i]->compute_and_cache(micro) : *frozen_[i]->read_cached(micro));
-  return signals;
-}
-
 std::vector<TokenSample> Samples::take(int64_t number) {
-  const MicroBatch micro =
-      request_.source->held_out(0, request_.available, channels_.data_rank(), channels_.data_ranks());
-  std::vector<double> missing;
-  for (const auto& frozen : frozen_) missing.push_back(frozen->read_cached(micro) ? 0 : 1);
-  const StepCounts counts = count_over_ranks({micro}, channels_, "counting sampled tokens", &missing);
-  const FrozenCache::Signals signals = frozen_signals(micro, missing);
+  const std::vector<MicroBatch> micros{
+      request_.source->held_out(0, request_.available, channels_.data_rank(), channels_.data_ranks())};
+  const MicroBatch& micro = micros.front();
+  FrozenSignals frozen(frozen_, micros);
+  const StepCounts counts = count_over_ranks(micros, channels_, "counting sampled tokens", &frozen.missing());
+  const FrozenCache::Signals signals = frozen.of(0);
   const auto reference = signals.find("reference.loss");
   const Tensor reference_loss = reference == signals.end() ? Tensor() : reference->second.cpu();
 

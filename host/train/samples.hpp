@@ -8,12 +8,11 @@
 #pragma once
 
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "step/frozen_cache.hpp"
+#include "step/frozen_signals.hpp"
 #include "step/step_runner.hpp"
 
 namespace wmtp {
@@ -41,7 +40,7 @@ struct SampleRequest {
 class Samples {
  public:
   /// `frozen`: signals of the models that the pipeline reads, for this data.
-  Samples(const SampleRequest& request, std::vector<std::unique_ptr<FrozenCache>> frozen, StepRunner& step_runner,
+  Samples(const SampleRequest& request, FrozenSignals::Models frozen, StepRunner& step_runner,
           const RunContext& run_context, Channels& channels)
       : request_(request),
         frozen_(std::move(frozen)),
@@ -53,12 +52,11 @@ class Samples {
   std::vector<TokenSample> take(int64_t number);
 
  private:
-  FrozenCache::Signals frozen_signals(const MicroBatch& micro, const std::vector<double>& missing) const;
   std::vector<TokenSample> rows(const MicroBatch& micro, const std::vector<WeighedLosses>& heads,
                                 const at::Tensor& reference_loss, const HeadAlignment& alignment) const;
 
   SampleRequest request_;
-  std::vector<std::unique_ptr<FrozenCache>> frozen_;
+  FrozenSignals::Models frozen_;
   StepRunner& step_runner_;
   const RunContext& run_context_;
   Channels& channels_;

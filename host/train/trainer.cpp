@@ -158,14 +158,14 @@ StepReport Trainer::step() {
   channels_.peers().record().set_step(number);
   std::optional<TimeScope> time(std::in_place, "data");
   const std::vector<MicroBatch> micros = fetch();
-  CachedSignals kept = cached_signals(micros);
-  const StepCounts counts = count_over_ranks(micros, channels_, "counting the step's tokens", &kept.missing);
+  FrozenSignals frozen(frozen_, micros);
+  const StepCounts counts = count_over_ranks(micros, channels_, "counting the step's tokens", &frozen.missing());
   time.reset();
 
   const double scale = loss_scale();
   step_runner_.scale_gradients(scale);
-  const at::Tensor sums = weight_sums(micros, counts, kept);
-  const auto [totals, job] = accumulate(micros, counts, kept, sums, waited);
+  const at::Tensor sums = weight_sums(micros, counts, frozen);
+  const auto [totals, job] = accumulate(micros, counts, frozen, sums, waited);
   refuse_faults(job);
   step_runner_.forget_weights();
 
@@ -218,28 +218,19 @@ StepReport Trainer::step() {
   return report;
 }
 
-Trainer::CachedSignals Trainer::cached_signals(const std::vector<MicroBatch>& micros) const {
-  CachedSignals kept;
-  for (const MicroBatch& micro : micros)
-    for (const auto& frozen : frozen_) {
-      kept.signals.push_back(frozen->read_cached(micro));
-      kept.missing.push_back(kept.signals.back() ? 0 : 1);
-    }
-  return kept;
-}
-
 /// The divisors of train.normalize = "weights", [H]: each head's sum of weights over all ranks and micro-batches. Every
 /// gradient is divided by them, so with several micro-batches all are weighed in advance, and the pipeline's state is
 /// restored. Undefined if the step has other divisors, or one micro-batch, which finds them itself.
 at::Tensor Trainer::weight_sums(const std::vector<MicroBatch>& micros, const StepCounts& counts,
-                                const CachedSignals& kept) {
+                                const FrozenSignals& frozen) {
   if (experiment_.train.normalize != LossDivisor::weights || micros.size() == 1 || !pipeline_.weighting) return {};
   const Phase phase("weights");
   const std::map<std::string, at::Tensor> pipeline_state = copied(state_.pipeline_state);
   StepTotals dropped = empty_totals();
   at::Tensor sums;
   for (size_t i = 0; i < micros.size(); ++i) {
-    MicroBatchContext step(run_context_, {state_.step + 1, counts, dropped}, micros[i], known_signals(micros, i, kept));
+    MicroBatchContext step(run_context_, {state_.step + 1, counts, dropped}, micros[i],
+                           known_signals(micros, i, frozen));
     const at::Tensor micro_sums = step_runner_.weight_sums(step);
     sums = sums.defined() ? sums + micro_sums : micro_sums;
   }
@@ -249,13 +240,11 @@ at::Tensor Trainer::weight_sums(const std::vector<MicroBatch>& micros, const Ste
 
 /// What the frozen models and earlier steps say about the micro-batch with this index.
 FrozenCache::Signals Trainer::known_signals(const std::vector<MicroBatch>& micros, size_t i,
-                                            const CachedSignals& kept) {
+                                            const FrozenSignals& frozen) {
   FrozenCache::Signals signals;
-  for (size_t f = 0; f < frozen_.size(); ++f) {
-    const size_t place = i * frozen_.size() + f;
+  if (!frozen_.empty()) {
     const Phase phase("frozen_models");
-    signals.merge(kept.missing[place] > 0 ? frozen_[f]->compute_and_cache(micros[i])
-                                          : FrozenCache::Signals(*kept.signals[place]));
+    signals = frozen.of(i);
   }
   if (state_.previous_losses) signals[to_text(Signal::policy_previous_loss)] = state_.previous_losses->of(micros[i]);
   return signals;
@@ -264,7 +253,7 @@ FrozenCache::Signals Trainer::known_signals(const std::vector<MicroBatch>& micro
 /// The gradients of a step and its totals. The step is repeated from the same state if a pipeline gave a weight to more
 /// tokens than it had stated.
 std::pair<StepTotals, StepTotals> Trainer::accumulate(const std::vector<MicroBatch>& micros, const StepCounts& counts,
-                                                      const CachedSignals& kept, const at::Tensor& weight_sums,
+                                                      const FrozenSignals& frozen, const at::Tensor& weight_sums,
                                                       double waited_at_start) {
   const bool may_repeat = is_cuda(model_.compute().device());
   const std::map<std::string, at::Tensor> pipeline_state =
@@ -275,7 +264,7 @@ std::pair<StepTotals, StepTotals> Trainer::accumulate(const std::vector<MicroBat
     totals.add("memory/grew", grew);
     PreviousLosses* const kept_losses = state_.previous_losses ? &*state_.previous_losses : nullptr;
     if (kept_losses) kept_losses->begin_step();
-    run_micro_batches(micros, kept,
+    run_micro_batches(micros, frozen,
                       {state_.step + 1, counts, totals, counts_selections, weight_sums, compares_heads(), kept_losses});
     exchange(totals, waited_at_start);
     StepTotals job = job_totals(totals);
@@ -287,10 +276,10 @@ std::pair<StepTotals, StepTotals> Trainer::accumulate(const std::vector<MicroBat
   }
 }
 
-void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, const CachedSignals& kept,
+void Trainer::run_micro_batches(const std::vector<MicroBatch>& micros, const FrozenSignals& frozen,
                                 const StepContext& step_context) {
   step_runner_.run(micros, [&](size_t i) {
-    return std::make_unique<MicroBatchContext>(run_context_, step_context, micros[i], known_signals(micros, i, kept));
+    return std::make_unique<MicroBatchContext>(run_context_, step_context, micros[i], known_signals(micros, i, frozen));
   });
 }
 

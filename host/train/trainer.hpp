@@ -13,7 +13,6 @@
 
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,7 +23,7 @@
 #include "optimizer/torch/sharded_optimizer.hpp"
 #include "shard/sharded_model.hpp"
 #include "step/active_pipeline.hpp"
-#include "step/frozen_cache.hpp"
+#include "step/frozen_signals.hpp"
 #include "step/step_runner.hpp"
 #include "train/samples.hpp"
 #include "train/trainer_state.hpp"
@@ -56,8 +55,8 @@ struct TrainerData {
 
 /// Signals of the frozen models that a pipeline reads, per data set.
 struct FrozenCaches {
-  std::vector<std::unique_ptr<FrozenCache>> training;
-  std::vector<std::unique_ptr<FrozenCache>> validation = {};
+  FrozenSignals::Models training;
+  FrozenSignals::Models validation = {};
 };
 
 /// Called in each step on every rank.
@@ -86,21 +85,14 @@ class Trainer {
   std::vector<TokenSample> sample();
 
  private:
-  /// Cached signals of the frozen models for a step, by micro-batch and model.
-  struct CachedSignals {
-    std::vector<std::optional<FrozenCache::Signals>> signals;
-    std::vector<double> missing;  ///< 1 if not cached; if the sum over ranks is not 0, all ranks run that model
-  };
-
   std::vector<MicroBatch> fetch() const;
-  CachedSignals cached_signals(const std::vector<MicroBatch>& micros) const;
   /// The totals of this section's ranks, and those of the job.
   std::pair<StepTotals, StepTotals> accumulate(const std::vector<MicroBatch>& micros, const StepCounts& counts,
-                                               const CachedSignals& kept, const at::Tensor& weight_sums,
+                                               const FrozenSignals& frozen, const at::Tensor& weight_sums,
                                                double waited_at_start);
-  at::Tensor weight_sums(const std::vector<MicroBatch>& micros, const StepCounts& counts, const CachedSignals& kept);
-  FrozenCache::Signals known_signals(const std::vector<MicroBatch>& micros, size_t i, const CachedSignals& kept);
-  void run_micro_batches(const std::vector<MicroBatch>& micros, const CachedSignals& kept,
+  at::Tensor weight_sums(const std::vector<MicroBatch>& micros, const StepCounts& counts, const FrozenSignals& frozen);
+  FrozenCache::Signals known_signals(const std::vector<MicroBatch>& micros, size_t i, const FrozenSignals& frozen);
+  void run_micro_batches(const std::vector<MicroBatch>& micros, const FrozenSignals& frozen,
                          const StepContext& step_context);
   StepTotals empty_totals() const;
   /// Whether the step compares its heads ([log] heads_every_steps).
@@ -121,7 +113,7 @@ class Trainer {
   int64_t num_steps_;
   ShardedModel& model_;
   ActivePipeline& pipeline_;
-  std::vector<std::unique_ptr<FrozenCache>> frozen_;
+  FrozenSignals::Models frozen_;
   const BatchSource& training_;
   Channels& channels_;
   TrainerState state_;

@@ -1,6 +1,6 @@
 // Validation: the unweighted loss on held-out data, and related metrics.
 //
-//   valid/loss, valid/ce_head_k       mean loss of the valid targets, and its mean over the heads that have any (NaN if
+//   valid/ce_head_k, valid/loss       mean loss of the valid targets, and its mean over the heads that have any (NaN if
 //                                     none has); for an objective its own loss, and its metrics as valid/NAME
 //   valid/ce_head_1/BIN               records with difficulties: the next-token head's loss in one bin
 //   valid/accuracy_head_k             share of the valid targets that are the head's most likely token

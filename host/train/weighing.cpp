@@ -79,10 +79,11 @@ class Weighing {
     const int64_t size = experiment_.train.batch_size;
     WorkProgress progress("weighing tokens", sequences_);
     for (int64_t first = 0; first < sequences_; first += size) {
-      const MicroBatch micro = source_->held_out(first, sequences_, /*rank=*/0, /*world=*/1);
-      const StepCounts counts = count_over_ranks({micro}, channels_, "counting the tokens");
+      const std::vector<MicroBatch> micros{source_->held_out(first, sequences_, /*rank=*/0, /*world=*/1)};
+      const MicroBatch& micro = micros.front();
+      const StepCounts counts = count_over_ranks(micros, channels_, "counting the tokens");
       StepTotals dropped;
-      MicroBatchContext step(run_context, {result_.step, counts, dropped}, micro, frozen_signals(micro));
+      MicroBatchContext step(run_context, {result_.step, counts, dropped}, micro, FrozenSignals(frozen_, micros).of(0));
       take(micro, step_runner_.weigh(step));
       step_runner_.refuse_faulty_weights();
       step_runner_.forget_weights();
@@ -97,15 +98,6 @@ class Weighing {
     config.seed = experiment_.seed;
     config.token_loss.chunk_tokens = chunk_tokens(experiment_.model.vocab_size, device.is_cuda());
     return config;
-  }
-
-  FrozenCache::Signals frozen_signals(const MicroBatch& micro) {
-    FrozenCache::Signals signals;
-    for (const auto& frozen : frozen_) {
-      auto cached = frozen->read_cached(micro);
-      signals.merge(cached ? std::move(*cached) : frozen->compute_and_cache(micro));
-    }
-    return signals;
   }
 
   void take(const MicroBatch& micro, const std::vector<WeighedLosses>& heads) {
@@ -158,7 +150,7 @@ class Weighing {
   std::unique_ptr<Adapter> adapter_;
   Prepared data_;
   ShardedModel model_;
-  std::vector<std::unique_ptr<FrozenCache>> frozen_;
+  FrozenSignals::Models frozen_;
   RankCollectives collectives_;
   StepRunner step_runner_;
   std::map<std::string, at::Tensor> states_;

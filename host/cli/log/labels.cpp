@@ -9,7 +9,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
-#include "job/change_run.hpp"
+#include "log/change_run.hpp"
 #include "log/log_reader.hpp"
 #include "log/maintenance.hpp"
 #include "report/runs.hpp"

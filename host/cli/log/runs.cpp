@@ -10,7 +10,7 @@
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/log/run_words.hpp"
-#include "job/change_run.hpp"
+#include "log/change_run.hpp"
 #include "log/log_reader.hpp"
 #include "log/maintenance.hpp"
 #include "report/compare.hpp"

@@ -112,7 +112,8 @@ inline Tensor reaches(const Tensor& score, const Tensor& threshold) {
 class WMTP_SDK_API Step {
  public:
   virtual ~Step();
-  /// Optimizer step, 1..total(); 0 where nothing is trained.
+  /// Optimizer step, 1..total(). Where nothing is trained, as in a validation, the last complete one: 0 before the
+  /// first. A schedule (Scheduled::at) thus has about the value there that it has in training.
   virtual int64_t number() const = 0;
   /// The run's optimizer steps. A resumed run can have more than it had before.
   virtual int64_t total() const = 0;

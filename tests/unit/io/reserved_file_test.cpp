@@ -9,7 +9,6 @@
 #include <cstring>
 #include <memory>
 
-#include "support/failing_transfers.hpp"
 #include "support/test_folder.hpp"
 
 namespace wmtp::test {
@@ -73,20 +72,6 @@ TEST(ReservedFile, IsRefusedBeyondALimitOfTheProcess) {
   std::signal(SIGXFSZ, SIG_DFL);
   EXPECT_SAYS(refused, "cannot reserve 2.0 MiB for a test");
   EXPECT_SAYS(refused, folder.path().string() + ": File too large");
-}
-
-TEST(ReservedFile, NamesTheFolderWhenTheDiskFails) {
-  const TestFolder folder;
-  const ReservedFile file(folder.path(), "a test", 2 * page);
-  const Pages bytes(1);
-  std::memset(bytes.bytes, 0, bytes.size);
-  reads_left = 0;
-  EXPECT_SAYS(refusal(ExitStatus::storage, [&] { file.read(0, bytes.bytes, bytes.size); }),
-              "cannot read a test from a file in " + folder.path().string() + ": Input/output error; check the disk");
-  writes_left = 0;
-  EXPECT_SAYS(refusal(ExitStatus::storage, [&] { file.write(0, bytes.bytes, bytes.size); }),
-              "cannot write a test to a file in " + folder.path().string() + ": Input/output error; check the disk");
-  file.write(page, bytes.bytes, bytes.size);
 }
 
 }  // namespace

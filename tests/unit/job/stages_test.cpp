@@ -131,6 +131,14 @@ TEST_F(StagesTest, ARunThatTookOverAndHasNoCheckpointIsContinuedFromThatOfItsPar
   EXPECT_FALSE(resume_point("base", file_, "9999-01-01T00:00:00Z")) << "begun before";
 }
 
+TEST(Resume, IsWrittenAndReadByItsName) {
+  for (const auto& [resume, name] : {std::pair{Resume::no, "no"}, {Resume::if_begun, "yes"}, {Resume::must, "must"}}) {
+    EXPECT_EQ(Json(resume), name);
+    EXPECT_EQ(Json(name).get<Resume>(), resume);
+  }
+  EXPECT_ANY_THROW(Json("perhaps").get<Resume>());
+}
+
 /// The hash of an experiment is its file's name and its number of steps.
 class HashesBySteps : public ExperimentHashes {
  public:

@@ -1,4 +1,6 @@
 // Signals of a frozen model, cached on disk: computed once, read back bit for bit.
+#include "step/frozen_signals.hpp"
+
 #include <gtest/gtest.h>
 
 #include <array>
@@ -6,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "step/frozen_cache.hpp"
 #include "step/step_runner.hpp"
 #include "support/answers.hpp"
 #include "support/ranks.hpp"
@@ -206,6 +207,39 @@ TEST_F(FrozenSignalsTest, ThatAreDamagedOrOfAnotherWindowAreNotUsed) {
   bytes.put('x');
   bytes.close();
   EXPECT_FALSE(opened().read_cached(micro));
+}
+
+TEST_F(FrozenSignalsTest, AreReadOnceSoThatARecordMayDisappearAfterwards) {
+  const std::vector<MicroBatch> micros{batch_of(some_answers, S, 3)};
+  const auto computed = opened().compute_and_cache(micros[0]);
+  FrozenSignals::Models models;
+  models.push_back(std::make_unique<FrozenCache>(opened()));
+  FrozenSignals signals(models, micros);
+  EXPECT_EQ(signals.missing(), std::vector<double>{0});
+  fs::resize_file(stores().at("loss")->file(), 4096);  // the header without a record
+  ASSERT_FALSE(models[0]->read_cached(micros[0]));
+  const auto known = signals.of(0);
+  EXPECT_EQ(builds_, 1) << "another rank would not have run the model";
+  ASSERT_EQ(known.size(), 2U);
+  for (const auto& [name, signal] : computed)
+    EXPECT_TRUE(at::equal(known.at(name).narrow(0, 0, 2), signal.narrow(0, 0, 2))) << name;
+}
+
+TEST_F(FrozenSignalsTest, AreComputedWhereThisRankOrAnotherLacksThem) {
+  std::vector<MicroBatch> micros{batch_of(some_answers, S, 3), batch_of({{{2, 7, 1}, 1}}, S, 3)};
+  micros[1].windows = {7};
+  opened().compute_and_cache(micros[0]);
+  FrozenSignals::Models models;
+  models.push_back(std::make_unique<FrozenCache>(opened()));
+  models.push_back(std::make_unique<FrozenCache>(opened("empty")));
+  FrozenSignals signals(models, micros);
+  EXPECT_EQ(signals.missing(), (std::vector<double>{0, 1, 1, 1}));
+  EXPECT_EQ(signals.of(0).size(), 2U);
+  EXPECT_EQ(builds_, 2) << "of the second cache alone";
+  signals.missing()[0] = 1;  // on another rank
+  signals.of(0);
+  EXPECT_EQ(builds_, 3);
+  EXPECT_EQ(signals.of(1).at("reference.loss").size(0), 1);
 }
 
 TEST_F(FrozenSignalsTest, WithoutStoresAreComputedEachTime) {

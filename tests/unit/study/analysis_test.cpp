@@ -225,6 +225,23 @@ TEST_F(StudyOfThreeSeeds, IsDrawnWithoutResults) {
   EXPECT_EQ(differences_svg(study_, analyse(study_, results_)).find("nan"), std::string::npos);
 }
 
+TriedChoice tried(std::vector<std::optional<double>> values) { return {"good", {}, std::move(values)}; }
+
+TEST(BestChoice, IsTheFirstOfThoseWithTheBestMean) {
+  const std::vector<TriedChoice> all{tried({4.5, 5}), tried({3, 5}), tried({5, 3}), tried({5, 6}), tried({6, 5})};
+  Study study;
+  EXPECT_EQ(best_choice(study, all), std::optional<size_t>(1));
+  study.lower_is_better = false;
+  EXPECT_EQ(best_choice(study, all), std::optional<size_t>(3));
+}
+
+TEST(BestChoice, HasAValueOfEverySeed) {
+  const std::vector<TriedChoice> diverged{tried({1, std::nullopt}), tried({std::nullopt, std::nullopt})};
+  EXPECT_EQ(best_choice(Study(), diverged), std::nullopt);
+  EXPECT_EQ(best_choice(Study(), {}), std::nullopt);
+  EXPECT_EQ(best_choice(Study(), {diverged[0], tried({4, 5}), diverged[1]}), std::optional<size_t>(1));
+}
+
 TEST(StudyUnderConditions, ComparesEachMemberWithTheControlUnderTheSameCondition) {
   Study study;
   study.name = "noisy";

@@ -113,6 +113,20 @@ TEST_F(SamplesTest, AreWeighedForEveryWhen) {
   }
 }
 
+TEST_F(SamplesTest, AreWeighedAsInTheLastCompleteStep) {
+  const auto by_number = [](AnyStep step) {
+    return Weights::by_source(at::full(step.valid().sizes(), double(step.number()), at::kFloat));
+  };
+  TinyTraining tiny(experiment_, std::make_unique<test::Weigh>(Needs{.when = When::before}, by_number), rank_.channels);
+  for (int number = 0; number <= 2; ++number) {
+    for (const TokenSample& row : tiny->sample())
+      if (row.weight) {
+        EXPECT_EQ(*row.weight, number);
+      }
+    tiny->step();
+  }
+}
+
 TEST_F(SamplesTest, OfRecordsIncludePromptsButNotPadding) {
   const Answers source([](int64_t) { return Answer{{5, 6, 7, 8, 9}, 2}; }, experiment_.train.batch_size, S, 3);
   TinyTraining tiny(experiment_, test::baseline(), rank_.channels, {.training = &source});

@@ -202,5 +202,26 @@ TEST_F(ValidationTest, OfAnObjectiveReportsItsLossAndMetricsAndKeepsItsState) {
   EXPECT_EQ(tiny->state().pipeline_state.at("calls").item<float>(), 1);
 }
 
+/// Reports the number of the step that it is called for.
+class Numbered : public Objective {
+ public:
+  Needs needs() const override { return {.values = {ValueSignal::of_policy("v")}, .heads = {{"v", "linear"}}}; }
+  Tensor loss(ValueStep& step) override {
+    step.metric("value/number", at::scalar_tensor(double(step.number())), at::ones({}));
+    return step.leaf(ValueSignal::of_policy("v")).square().sum() / step.answer_tokens();
+  }
+};
+
+TEST_F(ValidationTest, JudgesAnObjectiveByItsScheduleAtTheLastCompleteStep) {
+  SingleRank rank;
+  const Answers source(learnable, experiment_.train.batch_size, S, 0);
+  TinyTraining tiny(experiment_, std::make_unique<Numbered>(), rank.channels, {.training = &source});
+  EXPECT_EQ(tiny->validate().at("valid/value/number"), 0) << "before the first step";
+  for (int number = 1; number <= 2; ++number) {
+    EXPECT_EQ(tiny->step().metrics.at("value/number"), number);
+    EXPECT_EQ(tiny->validate().at("valid/value/number"), number);
+  }
+}
+
 }  // namespace
 }  // namespace wmtp

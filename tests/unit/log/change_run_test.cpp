@@ -1,4 +1,4 @@
-#include "job/change_run.hpp"
+#include "log/change_run.hpp"
 
 #include <algorithm>
 
