@@ -51,8 +51,8 @@ std::optional<RunInfo> reusable_run(const std::string& config_hash, const std::f
                                     const std::string& since = "",
                                     const std::function<bool(const LogReader&, int64_t run)>& fits = nullptr);
 
-/// The plugins that the run loaded from another file than the one here of the same version, as "pipeline focal 1.0": the
-/// hash of an experiment has their versions only.
+/// The plugins that the run loaded from another file than the one here of the same version, as "pipeline focal 1.0".
+/// The hash of an experiment has their versions only.
 std::vector<std::string> rebuilt_plugins(const LogReader& log, int64_t run, const Experiment& experiment,
                                          const Catalog& catalog);
 /// The warning about one of them when the run is used again.
