@@ -50,7 +50,7 @@ class InitialWeights {
   std::map<std::string, Tensor> tensors_;             ///< by Meta's name if there is one, else by the file's
 };
 
-/// Error(data) if loading the weights would fail, judging by names and shapes only.
+/// Error(data) if loading the weights would fail, judging by names, shapes and the first bytes of each tensor.
 void check_initial_weights(const std::filesystem::path& weights, const ModelConfig& model, int64_t token_heads);
 
 /// The config.json (Hugging Face) or params.json that states the shape of weights: in their folder, for a file in that

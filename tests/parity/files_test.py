@@ -389,6 +389,38 @@ def test_weights_with_nan_are_refused_with_their_place(place):
         place.refuse(4, said, **keys | {"model__weights": "theirs", "parallel__processes": processes})
 
 
+def test_weights_that_a_copy_left_zero_are_refused_by_name(place):
+    """A copy that reserves the space of a file and is interrupted leaves zeros at its end."""
+    random_llama().save_pretrained(place.folder / "theirs")
+    file = place.folder / "theirs/model.safetensors"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:len(whole) // 2].ljust(len(whole), b"\0"))
+    said = r'theirs/model\.safetensors: tensor "model\.[a-z0-9_.]+" is zero everywhere, as after a copy that ' \
+           "stopped: copy it again"
+    place.refuse_command(4, said, command=["checkpoint", "import", "theirs", "-o", "ours"])
+    assert not (place.folder / "ours").exists()
+    place.refuse_command(4, said, command=["generate", "theirs", "--ids", "1 2"])
+    keys = {f"model__{key}": None for key in experiment.BASE["model"]}
+    for processes in (1, 2):
+        place.refuse_everywhere(4, said, **keys | {"model__weights": "theirs", "parallel__processes": processes})
+    reads = {"pipeline__plugin": "rho1", "reference__weights": "theirs", **ONE}
+    place.refuse_everywhere(4, said, **reads)
+
+
+def test_weights_that_an_initialization_begins_with_zeros_may_be_zero(place):
+    """muP's queries and output; blocks that begin as identities; biases."""
+    random_llama(model_type="qwen2").save_pretrained(place.folder / "theirs")
+    tensors = load_file(place.folder / "theirs/model.safetensors")
+    for name in tensors:
+        if name.endswith((".bias", "q_proj.weight", "o_proj.weight", "down_proj.weight")) or name == "lm_head.weight":
+            tensors[name] = torch.zeros_like(tensors[name])
+    save_file(tensors, place.folder / "theirs/model.safetensors", {"format": "pt"})
+    imported(place, "theirs", "ours")
+    keys = {f"model__{key}": None for key in experiment.BASE["model"]}
+    for weights in ("theirs", "ours"):
+        place.run(**keys | {"model__weights": weights} | ONE, train__steps=1)
+
+
 def test_added_heads_start_as_copies_of_the_last_block(place):
     random_llama().save_pretrained(place.folder / "theirs")
     assert imported(place, "theirs", "ours", "--future-tokens", 4)["layers"] == 6
