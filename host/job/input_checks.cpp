@@ -36,6 +36,23 @@ void check_frozen(const std::string& table, const FrozenConfig& config, const Ex
   check_initial_weights(weights, shape.model, shape.token_heads);
 }
 
+/// The positions that scaling makes of `longest`.
+double scaled_positions(const RopeScaling& scaling, int64_t longest) {
+  const int64_t original = scaling.original_max_position_embeddings;
+  return scaling.factor * double(original > 0 ? original : longest);
+}
+
+/// Positions that the weights do not state to know, and that no scaling leads back to known ones; "" if there are none.
+std::string length_difference(const std::filesystem::path& weights, const ModelConfig& model, int64_t sequence_length) {
+  const auto longest = stated_sequence_length(weights);
+  if (!longest || *longest >= sequence_length) return "";
+  if (model.rope_scaling && scaled_positions(*model.rope_scaling, *longest) >= double(sequence_length)) return "";
+  return "its sequences have at most " + std::to_string(*longest) + " tokens, and train.sequence_length is " +
+         std::to_string(sequence_length) +
+         ": the positions beyond are new to the model; set train.sequence_length to " + std::to_string(*longest) +
+         ", or scale the positions with [model] rope_scaling";
+}
+
 }  // namespace
 
 std::vector<std::filesystem::path> verify_named_checkpoints(const Experiment& experiment,
@@ -78,7 +95,8 @@ std::vector<std::string> weight_warnings(const std::string& table, const std::fi
   // A frozen model's heads are read only if they predict the same tokens, and its tokenizer is that of the data.
   if (table == "model")
     for (std::string difference :
-         {offsets_difference(weights, model), tokenizer_difference(weights, experiment, prepared)})
+         {offsets_difference(weights, model), length_difference(weights, model, experiment.train.sequence_length),
+          tokenizer_difference(weights, experiment, prepared)})
       if (!difference.empty()) warnings.push_back(std::move(difference));
   if (const auto statement = shape_statement(weights); table == "model" && statement && statement->is_hf)
     std::ranges::move(dropout_differences(statement->folder), std::back_inserter(warnings));
