@@ -935,6 +935,27 @@ def test_an_adapter_that_the_plugin_lora_cannot_hold_is_refused_once_and_importe
         assert_close(our_model(shape_of(table), load_file(place.folder / "whole/model.safetensors"))(IDS)[0], wanted)
 
 
+def test_the_base_that_pefts_files_state_is_compared_with_the_one_given(place):
+    pytest.importorskip("peft", reason="no peft in .venv: `make setup-tests` installs it")
+    llama = random_llama()
+    llama.save_pretrained(place.folder / "theirs")
+    imported(place, "theirs", "small-llama")
+    trained_by_peft(llama, target_modules=["q_proj"]).save_pretrained(place.folder / "peft")
+    file = place.folder / "peft/adapter_config.json"
+    config = json.loads(file.read_text())
+
+    def told(target, **stated):
+        file.write_text(json.dumps(config | stated))
+        return place.host("checkpoint", "import", "peft", "--base", "small-llama/", "-o", target).err
+
+    same = told("one", base_model_name_or_path="org/small-llama", revision="v2")
+    assert 'peft: adapter_config.json states the base "org/small-llama", revision "v2"' in same
+    assert "warning" not in same
+    other = told("two", base_model_name_or_path="org/large-llama/", revision=None)
+    assert 'warning: peft: adapter_config.json states the base "org/large-llama/", and --base is small-llama/' in other
+    assert "states the base" not in told("three", base_model_name_or_path=None, revision=None)
+
+
 def test_an_adapter_is_not_imported_for_another_base(place):
     write_base(place, POLICY)
     place.run(**keys_of(POLICY, "model"), **LORA)
@@ -943,3 +964,4 @@ def test_an_adapter_is_not_imported_for_another_base(place):
     for command in (["import", "theirs"], ["export", place.log.folder() / "adapter", "--to", "peft"]):
         place.refuse_command(4, "trained on a model with the fingerprint", command=[
             "checkpoint", *command, "-o", "ours", "--base", place.log.folder() / "model"])
+    assert "states the base" not in place.host("checkpoint", "import", "theirs", "-o", "ours", "--base", "base").err

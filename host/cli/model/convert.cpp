@@ -159,9 +159,23 @@ void print_table(const std::string& name, const OrderedJson& values) {
   for (const auto& [key, value] : values.items()) std::cout << key << " = " << value.dump() << '\n';
 }
 
+/// A base that only has the same shape would pass for the adapter's own.
+void compare_base(const StatedBase& stated, const Options& options) {
+  if (stated.name.empty()) return;
+  const auto last_part = [](const fs::path& path) {
+    return (path.has_filename() ? path : path.parent_path()).filename();
+  };
+  const std::string text = options.source + ": " + peft_config_name + " states the base " + printable(stated.name) +
+                           (stated.revision.empty() ? "" : ", revision " + printable(stated.revision));
+  if (last_part(stated.name) == last_part(absolute_text(options.base))) return log_info(text);
+  log_warning(text + ", and --base is " + options.base +
+              ": make sure that this was imported from there; the adapter fits no other model");
+}
+
 int read_adapter(const Options& options) {
   const ImportedAdapter adapter = import_adapter({options.source, options.base, options.target});
   log_written(options.target);
+  compare_base(adapter.base, options);
   OrderedJson table{{"plugin", lora_adapter}};
   for (const auto& [key, value] : option_values(adapter.lora)) table[key] = value;
   if (!adapter.train.empty()) table["train"] = adapter.train;
