@@ -491,6 +491,7 @@ void check_model(const std::string& model) {
     throw Error(ExitStatus::usage, model + " is no folder of a Hugging Face model: it contains no config.json");
   for (const fs::path& file : paths_in(model))
     if (fs::is_regular_file(file)) refuse_pointer(file, read_file_start(file, pointer_bytes));
+  check_no_adapter_beside(model);
   read_hf_shape(model);
 }
 

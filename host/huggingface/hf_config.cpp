@@ -1,6 +1,8 @@
 #include "huggingface/hf_config.hpp"
 
 #include "base/files.hpp"
+#include "base/shell_text.hpp"
+#include "huggingface/lora_options.hpp"
 #include "huggingface/rope_json.hpp"
 #include "model/model_limits.hpp"
 #include "model/model_tensors.hpp"
@@ -202,6 +204,19 @@ bool is_params_folder(const std::filesystem::path& folder) {
 
 std::filesystem::path hf_files(const std::filesystem::path& folder) {
   return is_there(folder / hf_model_name) ? folder / hf_model_name : folder;
+}
+
+void check_no_adapter_beside(const std::filesystem::path& folder) {
+  const bool is_hf = is_there(folder / hf_config_name);
+  if (!is_there(folder / peft_config_name) || (!is_hf && !is_there(folder / params_file_name))) return;
+  throw Error(
+      ExitStatus::data,
+      folder.string() + " contains both " + (is_hf ? hf_config_name : params_file_name) + ", of a model, and " +
+          peft_config_name + ", of a PEFT adapter, which is not applied to the model beside it: move " +
+          peft_config_name + " and " + peft_tensors_name + " to a folder ADAPTER; then `wmtp-host checkpoint import " +
+          shell_path(folder.string()) +
+          " -o MODEL` and `wmtp-host checkpoint import ADAPTER --base MODEL -o IMPORTED` give [model] and "
+          "[adapter] weights, and `wmtp-host checkpoint merge IMPORTED --base MODEL -o MERGED` one model of both");
 }
 
 std::string hf_families(const std::string& last) {

@@ -30,6 +30,10 @@ bool is_params_folder(const std::filesystem::path& folder);
 /// The weights that transformers reads: model.safetensors, without it the folder of the files listed in the index.
 std::filesystem::path hf_files(const std::filesystem::path& folder);
 
+/// Error(data) with the commands that import both, if a folder contains a PEFT adapter beside a model: transformers
+/// applies it, this program would ignore it.
+void check_no_adapter_beside(const std::filesystem::path& folder);
+
 /// The shape, with future_tokens 1. Error(data) names every key that is out of range or requires an unsupported
 /// feature: another architecture, partial rotary positions, scaling other than "linear", "llama3" and "yarn", other
 /// biases, a sliding window in some blocks only, attention that is not causal, quantized weights.

@@ -85,6 +85,7 @@ std::string advice_for_missing(const std::string& name, const fs::path& weights,
 
 InitialWeights::InitialWeights(fs::path weights, const ModelConfig& model, int64_t token_heads)
     : weights_(std::move(weights)), model_(model), token_heads_(token_heads) {
+  check_no_adapter_beside(weights_);
   const bool hf_folder = is_hf_folder(weights_);
   files_ = std::make_unique<SafetensorsFolder>(hf_folder ? hf_files(weights_) : weights_);
   const std::optional<ModelConfig> stated = stated_shape(weights_);

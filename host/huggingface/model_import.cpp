@@ -36,6 +36,7 @@ Source open_source(const fs::path& folder) {
     throw Error(ExitStatus::data, folder.string() +
                                       " is not a folder; specify one that contains config.json (Hugging Face) or "
                                       "params.json (Meta) and safetensors files");
+  check_no_adapter_beside(folder);
   source.is_hf = is_hf_folder(folder);
   if (!source.is_hf && !is_there(folder / params_file_name))
     throw Error(ExitStatus::data, folder.string() +

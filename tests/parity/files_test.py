@@ -956,6 +956,26 @@ def test_the_base_that_pefts_files_state_is_compared_with_the_one_given(place):
     assert "states the base" not in told("three", base_model_name_or_path=None, revision=None)
 
 
+def test_an_adapter_beside_a_model_is_refused_with_the_commands_that_import_both(place):
+    """transformers applies it to the model."""
+    theirs = place.folder / "theirs"
+    random_llama().save_pretrained(theirs)
+    (theirs / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+    shutil.copy(theirs / "model.safetensors", theirs / "adapter_model.safetensors")
+    said = r"theirs contains both config\.json, of a model, and adapter_config\.json, .* move adapter_config\.json " \
+           r"and adapter_model\.safetensors to a folder ADAPTER; .*checkpoint import .*theirs -o MODEL. and " \
+           r".*checkpoint import ADAPTER --base MODEL -o IMPORTED. .*checkpoint merge IMPORTED --base MODEL -o MERGED"
+    (place.folder / "a.txt").write_text("A line of a text.\n" * 4000)
+    for command in (["checkpoint", "import", "theirs", "-o", "ours"], ["generate", "theirs", "--ids", "1 2"],
+                    ["checkpoint", "import", "theirs", "-o", "ours", "--base", "base"], ["init", "a.txt", "theirs"]):
+        place.refuse_command(4, said, command=command)
+    keys = {f"model__{key}": None for key in experiment.BASE["model"]}
+    place.refuse_everywhere(4, said, **keys | {"model__weights": "theirs"})
+    place.refuse_everywhere(4, said, pipeline__plugin="rho1", reference__weights="theirs")
+    place.run(**ONE, model__weights="theirs/model.safetensors", model__layers=3, model__kv_heads=2, model__ffn_dim=160,
+              model__future_tokens=1, train__steps=1)  # a file that is named is that file
+
+
 def test_an_adapter_is_not_imported_for_another_base(place):
     write_base(place, POLICY)
     place.run(**keys_of(POLICY, "model"), **LORA)

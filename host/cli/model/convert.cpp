@@ -191,7 +191,7 @@ int import_files(const Options& options) {
     refuse(options.source + " is a PEFT adapter, which needs --base MODEL: the imported base model", "import");
   if (adapter && options.future_tokens > 0)
     refuse("--future-tokens applies only to a model, not to a PEFT adapter", "import");
-  if (!adapter && !options.base.empty())
+  if (!adapter && !options.base.empty() && !is_there(source / peft_config_name))
     refuse("--base applies only to a PEFT adapter; " + options.source + " contains no " + peft_config_name, "import");
   if (adapter) return read_adapter(options);
   const ImportedModel imported = import_model({options.source, options.target, options.future_tokens});
