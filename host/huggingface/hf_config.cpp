@@ -1,7 +1,11 @@
 #include "huggingface/hf_config.hpp"
 
+#include <set>
+
+#include "base/embedded.hpp"
 #include "base/files.hpp"
 #include "base/shell_text.hpp"
+#include "base/text.hpp"
 #include "huggingface/lora_options.hpp"
 #include "huggingface/rope_json.hpp"
 #include "model/model_limits.hpp"
@@ -280,6 +284,23 @@ std::vector<std::string> dropout_differences(const std::filesystem::path& folder
                             " there and 0 here: nothing is dropped from this model's activations");
   }
   return differences;
+}
+
+std::vector<std::string> code_differences(const std::filesystem::path& folder) {
+  ExternalJson keys(folder / hf_config_name);
+  if (!keys.has("auto_map") || !keys.value("auto_map").is_object()) return {};
+  std::set<std::string> files;
+  for (const auto& [key, value] : keys.value("auto_map").items()) {
+    if (!key.starts_with("AutoModel") || !value.is_string()) continue;
+    std::string code = value.get<std::string>();  // "modeling_x.Class", or "OWNER/NAME--modeling_x.Class"
+    if (const size_t end = code.find("--"); end != code.npos) code.erase(0, end + 2);
+    const std::string file = code.substr(0, code.rfind('.')) + ".py";
+    if (!embedded_modeling().contains(file)) files.insert(printable(file));
+  }
+  if (files.empty()) return {};
+  return {"auto_map names " + join_names({files.begin(), files.end()}) +
+          (files.size() == 1 ? ", which is" : ", which are") + " not read: computed as a plain " +
+          find_family(keys).name};
 }
 
 Json hf_config_json(const ModelConfig& model, const std::string& dtype) {

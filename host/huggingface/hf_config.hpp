@@ -45,6 +45,10 @@ SavedShape read_hf_shape(const std::filesystem::path& folder);
 /// there and 0 here: ...". Those of classifiers and summaries do not count: they are of heads that no model here has.
 std::vector<std::string> dropout_differences(const std::filesystem::path& folder);
 
+/// "auto_map names "modeling_x.py", which is not read: computed as a plain Llama" if config.json names code for models
+/// that is not our own export's; code for configurations and tokenizers does not count. One text, or none.
+std::vector<std::string> code_differences(const std::filesystem::path& folder);
+
 /// For transformers 4.31 and later (scaled positions: 4.43), with both old and new names of rope_theta, rope_scaling
 /// and torch_dtype; without ids of special tokens. `dtype`: "F32" or "BF16".
 Json hf_config_json(const ModelConfig& model, const std::string& dtype);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "base/error.hpp"
@@ -98,8 +99,10 @@ std::vector<std::string> weight_warnings(const std::string& table, const std::fi
          {offsets_difference(weights, model), length_difference(weights, model, experiment.train.sequence_length),
           tokenizer_difference(weights, experiment, prepared)})
       if (!difference.empty()) warnings.push_back(std::move(difference));
-  if (const auto statement = shape_statement(weights); table == "model" && statement && statement->is_hf)
-    std::ranges::move(dropout_differences(statement->folder), std::back_inserter(warnings));
+  if (const auto statement = shape_statement(weights); statement && statement->is_hf) {
+    if (table == "model") std::ranges::move(dropout_differences(statement->folder), std::back_inserter(warnings));
+    std::ranges::move(code_differences(statement->folder), std::back_inserter(warnings));
+  }
   for (std::string& warning : warnings) warning = "[" + table + "] weights " + weights.string() + ": " + warning;
   return warnings;
 }
@@ -115,15 +118,15 @@ void check_offload_folder(const Experiment& experiment) {
 
 std::vector<std::string> input_warnings(const Experiment& experiment, const std::filesystem::path& database) {
   std::vector<std::string> warnings = data_warnings(experiment);
-  const auto add = [&](const std::string& table, const std::string& named, const ModelConfig& model) {
+  const auto add = [&](const std::string& table, const std::string& named, const std::optional<ModelConfig>& given) {
     if (named.empty()) return;
     const auto weights = find_complete_model(resolve_weights(named, experiment, database), database);
+    const ModelConfig model = given ? *given : read_model_config(weights, experiment.model);
     std::ranges::move(weight_warnings(table, weights, model, experiment, /*prepared=*/{}),
                       std::back_inserter(warnings));
   };
   add("model", experiment.model.weights, experiment.model);
-  for (const auto& [table, frozen] : frozen_tables(experiment))
-    if (frozen->model) add(table, frozen->weights, *frozen->model);
+  for (const auto& [table, frozen] : frozen_tables(experiment)) add(table, frozen->weights, frozen->model);
   return warnings;
 }
 

@@ -373,6 +373,23 @@ def test_dropout_of_a_hugging_face_config_is_not_applied_and_said_so(place):
         assert place.host(*command).err.count(said) == 1, command
 
 
+def test_code_that_a_hugging_face_config_names_is_not_read_and_said_so(place):
+    random_llama().save_pretrained(place.folder / "theirs")
+    change_config(place, auto_map={"AutoConfig": "configuration_custom.C", "AutoModelForCausalLM": "modeling_custom.M"})
+    said = 'auto_map names "modeling_custom.py", which is not read: computed as a plain Llama'
+    ended = place.host("checkpoint", "import", "theirs", "-o", "ours")
+    assert re.findall("warning: (.*)", ended.err) == [f"theirs: {said}"]
+    keys = {f"model__{key}": None for key in experiment.BASE["model"]}
+    for table, changes in (("model", keys | {"model__weights": "theirs"}),
+                           ("reference", {"pipeline__plugin": "rho1", "reference__weights": "theirs"})):
+        file = place.write(**changes | ONE | {"train__steps": 1})
+        for command in (["plan"], ["run", "--dry-run"], ["run"]):
+            warnings = re.findall("warning: (.*auto_map.*)", place.host(*command, file).err)
+            assert warnings == [f"[{table}] weights {place.folder}/theirs: {said}"], command
+    (place.folder / "a.txt").write_text("A line of a text.\n" * 4000)
+    assert f"theirs: {said}" in place.host("init", "a.txt", "theirs", wanted=None).err
+
+
 def test_weights_with_nan_are_refused_with_their_place(place):
     random_llama().save_pretrained(place.folder / "theirs")
     tensors = load_file(place.folder / "theirs/model.safetensors")
