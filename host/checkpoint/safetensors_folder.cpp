@@ -67,6 +67,21 @@ void StoredTensor::check_finite(int64_t begin, const uint8_t* bytes, int64_t cou
                   "before that");
 }
 
+void StoredTensor::check_not_zero() const {
+  constexpr int64_t first_look = 4 << 10;  // enough for nearly every tensor
+  const int64_t size = entry->end - entry->begin;
+  std::vector<uint8_t> bytes;
+  for (int64_t begin = 0, some = 0; begin < size; begin += some) {
+    some = std::min(begin == 0 ? first_look : piece, size - begin);
+    bytes.resize(size_t(some));
+    read_bytes(begin, bytes.data(), bytes.size());
+    if (std::ranges::any_of(bytes, [](uint8_t byte) { return byte != 0; })) return;
+  }
+  if (size > 0)
+    throw Error(ExitStatus::data, file->path().string() + ": tensor " + printable(entry->name) +
+                                      " is zero everywhere, as after a copy that stopped: copy it again");
+}
+
 void StoredTensor::read(int64_t begin, int64_t count, float* out) const {
   const int64_t size = dtype_size(entry->dtype);
   std::vector<uint8_t> bytes(size_t(size * std::min(piece, count)));

@@ -33,6 +33,9 @@ struct StoredTensor {
   /// Error(data) if one of `count` elements from element `begin` on, whose bytes these are, is NaN or infinite: says
   /// where, and counts such tensors of the file, unless it holds shards. Error(bug) if the dtype is not a weight dtype.
   void check_finite(int64_t begin, const uint8_t* bytes, int64_t count) const;
+  /// Error(data) if all its bytes are zero, as in a file whose space a copy reserved and did not fill. Reads only up to
+  /// the first other byte.
+  void check_not_zero() const;
   /// Reads `count` elements from element `begin` on, as fp32. Errors of check_finite.
   void read(int64_t begin, int64_t count, float* out) const;
 };

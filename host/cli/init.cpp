@@ -491,6 +491,7 @@ void check_model(const std::string& model) {
     throw Error(ExitStatus::usage, model + " is no folder of a Hugging Face model: it contains no config.json");
   for (const fs::path& file : paths_in(model))
     if (fs::is_regular_file(file)) refuse_pointer(file, read_file_start(file, pointer_bytes));
+  check_no_adapter_beside(model);
   read_hf_shape(model);
 }
 
@@ -509,8 +510,8 @@ int init(const Options& options, const GlobalOptions&) {
   for (const auto* files : {&found.files, &found.validation})
     for (const std::string& gap : gaps_in_numbers(*files)) log_warning(gap);
   if (!options.model.empty())
-    for (const std::string& difference : dropout_differences(options.model))
-      log_warning(options.model + ": " + difference);
+    for (const auto& differences : {dropout_differences(options.model), code_differences(options.model)})
+      for (const std::string& difference : differences) log_warning(options.model + ": " + difference);
   const Experiments experiments(found, options);
   fs::create_directories(options.folder);
   for (const std::string name : names) write_new_file(file_of(name), experiments.text(name));

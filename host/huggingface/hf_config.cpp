@@ -1,6 +1,12 @@
 #include "huggingface/hf_config.hpp"
 
+#include <set>
+
+#include "base/embedded.hpp"
 #include "base/files.hpp"
+#include "base/shell_text.hpp"
+#include "base/text.hpp"
+#include "huggingface/lora_options.hpp"
 #include "huggingface/rope_json.hpp"
 #include "model/model_limits.hpp"
 #include "model/model_tensors.hpp"
@@ -204,6 +210,19 @@ std::filesystem::path hf_files(const std::filesystem::path& folder) {
   return is_there(folder / hf_model_name) ? folder / hf_model_name : folder;
 }
 
+void check_no_adapter_beside(const std::filesystem::path& folder) {
+  const bool is_hf = is_there(folder / hf_config_name);
+  if (!is_there(folder / peft_config_name) || (!is_hf && !is_there(folder / params_file_name))) return;
+  throw Error(
+      ExitStatus::data,
+      folder.string() + " contains both " + (is_hf ? hf_config_name : params_file_name) + ", of a model, and " +
+          peft_config_name + ", of a PEFT adapter, which is not applied to the model beside it: move " +
+          peft_config_name + " and " + peft_tensors_name + " to a folder ADAPTER; then `wmtp-host checkpoint import " +
+          shell_path(folder.string()) +
+          " -o MODEL` and `wmtp-host checkpoint import ADAPTER --base MODEL -o IMPORTED` give [model] and "
+          "[adapter] weights, and `wmtp-host checkpoint merge IMPORTED --base MODEL -o MERGED` one model of both");
+}
+
 std::string hf_families(const std::string& last) {
   std::string names;
   for (const Family& family : families)
@@ -265,6 +284,23 @@ std::vector<std::string> dropout_differences(const std::filesystem::path& folder
                             " there and 0 here: nothing is dropped from this model's activations");
   }
   return differences;
+}
+
+std::vector<std::string> code_differences(const std::filesystem::path& folder) {
+  ExternalJson keys(folder / hf_config_name);
+  if (!keys.has("auto_map") || !keys.value("auto_map").is_object()) return {};
+  std::set<std::string> files;
+  for (const auto& [key, value] : keys.value("auto_map").items()) {
+    if (!key.starts_with("AutoModel") || !value.is_string()) continue;
+    std::string code = value.get<std::string>();  // "modeling_x.Class", or "OWNER/NAME--modeling_x.Class"
+    if (const size_t end = code.find("--"); end != code.npos) code.erase(0, end + 2);
+    const std::string file = code.substr(0, code.rfind('.')) + ".py";
+    if (!embedded_modeling().contains(file)) files.insert(printable(file));
+  }
+  if (files.empty()) return {};
+  return {"auto_map names " + join_names({files.begin(), files.end()}) +
+          (files.size() == 1 ? ", which is" : ", which are") + " not read: computed as a plain " +
+          find_family(keys).name};
 }
 
 Json hf_config_json(const ModelConfig& model, const std::string& dtype) {

@@ -30,6 +30,10 @@ bool is_params_folder(const std::filesystem::path& folder);
 /// The weights that transformers reads: model.safetensors, without it the folder of the files listed in the index.
 std::filesystem::path hf_files(const std::filesystem::path& folder);
 
+/// Error(data) with the commands that import both, if a folder contains a PEFT adapter beside a model: transformers
+/// applies it, this program would ignore it.
+void check_no_adapter_beside(const std::filesystem::path& folder);
+
 /// The shape, with future_tokens 1. Error(data) names every key that is out of range or requires an unsupported
 /// feature: another architecture, partial rotary positions, scaling other than "linear", "llama3" and "yarn", other
 /// biases, a sliding window in some blocks only, attention that is not causal, quantized weights.
@@ -40,6 +44,10 @@ SavedShape read_hf_shape(const std::filesystem::path& folder);
 /// Keys of config.json that ask for dropout, which is not applied to a model's activations: "attention_dropout is 0.1
 /// there and 0 here: ...". Those of classifiers and summaries do not count: they are of heads that no model here has.
 std::vector<std::string> dropout_differences(const std::filesystem::path& folder);
+
+/// "auto_map names "modeling_x.py", which is not read: computed as a plain Llama" if config.json names code for models
+/// that is not our own export's; code for configurations and tokenizers does not count. One text, or none.
+std::vector<std::string> code_differences(const std::filesystem::path& folder);
 
 /// For transformers 4.31 and later (scaled positions: 4.43), with both old and new names of rope_theta, rope_scaling
 /// and torch_dtype; without ids of special tokens. `dtype`: "F32" or "BF16".

@@ -85,6 +85,7 @@ std::string advice_for_missing(const std::string& name, const fs::path& weights,
 
 InitialWeights::InitialWeights(fs::path weights, const ModelConfig& model, int64_t token_heads)
     : weights_(std::move(weights)), model_(model), token_heads_(token_heads) {
+  check_no_adapter_beside(weights_);
   const bool hf_folder = is_hf_folder(weights_);
   files_ = std::make_unique<SafetensorsFolder>(hf_folder ? hf_files(weights_) : weights_);
   const std::optional<ModelConfig> stated = stated_shape(weights_);
@@ -181,12 +182,15 @@ void InitialWeights::Tensor::read(int64_t begin, int64_t count, float* out) cons
 void check_initial_weights(const fs::path& weights, const ModelConfig& model, int64_t token_heads) {
   const InitialWeights source(weights, model, token_heads);
   std::set<std::string> known;
+  std::vector<StoredTensor> not_zero;
   for (const ModelTensor& tensor : model_tensors(model)) {
     if (is_in_unused_head(tensor.name, model, token_heads)) continue;
-    source.find(tensor.name, tensor.shape, /*may_initialize=*/false);
+    const auto found = source.find(tensor.name, tensor.shape, /*may_initialize=*/false);
+    if (found && !tensor.may_be_zero()) not_zero.push_back(found->place);
     known.insert(tensor.name);
   }
   source.check_names(known);
+  for (const StoredTensor& place : not_zero) place.check_not_zero();
 }
 
 std::optional<ShapeStatement> shape_statement(const fs::path& weights) {

@@ -20,8 +20,9 @@ namespace wmtp {
 class InitialWeights {
  public:
   /// `weights`: a file or a folder. `model`: the shape of the model to fill; must outlive this. `token_heads`: how many
-  /// are read: all, the first ones of a reference, none of a value model. Error(data) if there is nothing to read, or
-  /// if their ShapeStatement requires unsupported features, other numbers of attention heads or a longer trunk.
+  /// are read: all, the first ones of a reference, none of a value model. Error(data) if there is nothing to read, if
+  /// an adapter is beside them, or if their ShapeStatement requires unsupported features, other numbers of attention
+  /// heads or a longer trunk.
   InitialWeights(std::filesystem::path weights, const ModelConfig& model, int64_t token_heads);
 
   struct Tensor {
@@ -50,7 +51,7 @@ class InitialWeights {
   std::map<std::string, Tensor> tensors_;             ///< by Meta's name if there is one, else by the file's
 };
 
-/// Error(data) if loading the weights would fail, judging by names and shapes only.
+/// Error(data) if loading the weights would fail, judging by names, shapes and the first bytes of each tensor.
 void check_initial_weights(const std::filesystem::path& weights, const ModelConfig& model, int64_t token_heads);
 
 /// The config.json (Hugging Face) or params.json that states the shape of weights: in their folder, for a file in that

@@ -174,6 +174,7 @@ PeftConfig read_peft_config(const std::filesystem::path& folder) {
   config.modules.targets = read_target_modules(keys);
   config.modules.layers = read_layers(keys);
   if (keys.has("modules_to_save")) config.modules.saved = read_names(keys, "modules_to_save", "names of modules");
+  config.base = {keys.text("base_model_name_or_path"), keys.text("revision")};
   keys.finish(
       "only LoRA, rsLoRA and DoRA of one rank are imported; PEFT's merge_and_unload() makes a model of any adapter "
       "and its base, which is imported without --base");

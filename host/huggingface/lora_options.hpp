@@ -49,9 +49,15 @@ struct PeftModules {
 /// `base`: folder from which PEFT's AutoPeftModel loads the base model; "" if unknown.
 Json peft_config_json(const LoraOptions& lora, const PeftModules& modules, const std::string& base);
 
+/// What PEFT's files say of the base: a name or a path, and a revision; "" if they do not. It identifies no model.
+struct StatedBase {
+  std::string name, revision;
+};
+
 struct PeftConfig {
   LoraOptions lora;  ///< without targets
   PeftModules modules;
+  StatedBase base;
 };
 /// Error(data) names every key that requires more than LoRA, rsLoRA or DoRA of one rank on linear layers of blocks, and
 /// modules that train as a whole.

@@ -36,6 +36,7 @@ Source open_source(const fs::path& folder) {
     throw Error(ExitStatus::data, folder.string() +
                                       " is not a folder; specify one that contains config.json (Hugging Face) or "
                                       "params.json (Meta) and safetensors files");
+  check_no_adapter_beside(folder);
   source.is_hf = is_hf_folder(folder);
   if (!source.is_hf && !is_there(folder / params_file_name))
     throw Error(ExitStatus::data, folder.string() +
@@ -91,6 +92,7 @@ class Planner {
     const bool by_hf_name = source_.is_hf && !extra;
     const auto place = check.take(by_hf_name ? tensor.hf_name : tensor.name, tensor.shape);
     if (!place) return;
+    if (!tensor.may_be_zero()) not_zero_.push_back(*place);
     TensorCopy move{*place, {{0, tensor.name}}, tensor.shape};
     const std::string last = head_block_name(model_, 1) + ".";
     for (int64_t i = 0; i < copies_ && tensor.name.starts_with(last); ++i)
@@ -138,6 +140,7 @@ class Planner {
     }
     refuse_tensors(folder.string(), mistakes,
                    std::string("compare the files with ") + (source_.is_hf ? hf_config_name : params_file_name));
+    for (const StoredTensor& place : not_zero_) place.check_not_zero();
   }
 
   const Source& source_;
@@ -147,6 +150,7 @@ class Planner {
   std::optional<TensorCheck> heads_check_;
   std::string differing_copy_;
   std::vector<TensorCopy> moves_;
+  std::vector<StoredTensor> not_zero_;  ///< must not be
 };
 
 /// byte or bpe if tokenizer.json is what export_model writes for that tokenizer of this program; else none.

@@ -35,8 +35,8 @@ std::string find_tokenizer(const std::filesystem::path& folder, SavedShape& save
 void check_texts(const std::filesystem::path& folder);
 
 /// Error(data) names every tensor that is missing, misshapen or unexpected and every key that requires more than a
-/// plain Llama; a pickle is refused with the command that converts it. Error(usage) for an unusable target and for a
-/// future_tokens that contradicts the files.
+/// plain Llama, and the first tensor that a copy did not fill; a pickle is refused with the command that converts it.
+/// Error(usage) for an unusable target and for a future_tokens that contradicts the files.
 ImportedModel import_model(const ModelImport& request);
 
 }  // namespace wmtp

@@ -1,6 +1,7 @@
 #include "huggingface/params_file.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "base/files.hpp"
 #include "base/text.hpp"
@@ -53,6 +54,49 @@ std::vector<int64_t> read_future_offsets(ExternalJson& keys, const ModelConfig& 
                                     : "rising integers from 1 to at most " + std::to_string(max_future_offset) +
                                           ", one for each of the " + counted(model.future_tokens, "head"));
   return {};
+}
+
+/// Refuses keys that read_params does not read, because they may change what the model computes. Those of Meta's and
+/// Mistral's files that state what the tensors show, or what only those programs need, do not.
+void refuse_unknown(ExternalJson& keys) {
+  static const std::set<std::string> known = [] {
+    std::set<std::string> names{"activation",
+                                "bos_token_id",
+                                "dim",
+                                "eos_token_id",
+                                "ffn_dim",
+                                "ffn_dim_multiplier",
+                                "future_heads",
+                                "future_offsets",
+                                "hidden_dim",
+                                "max_batch_size",
+                                "max_position_embeddings",
+                                "max_seq_len",
+                                "model_type",
+                                "moe",
+                                "multiple_of",
+                                "n_future_tokens",
+                                "n_heads",
+                                "n_kv_heads",
+                                "n_layers",
+                                "norm_eps",
+                                "quantization_args",
+                                "rope_scaling",
+                                "rope_theta",
+                                "template",
+                                "tokenizer",
+                                "use_scaled_rope",
+                                "value_heads",
+                                "vocab_size"};
+    for (const ShapeOption& option : shape_options) names.insert(option.name);
+    return names;
+  }();
+  for (const auto& [key, value] : keys.all().items()) {
+    if (known.contains(key) || value.is_null() || value == false) continue;
+    const std::string meant = nearest_name(key, {known.begin(), known.end()});
+    keys.refuse(key,
+                "no such key, which may change what is computed" + (meant.empty() ? "" : ": is it " + meant + "?"));
+  }
 }
 
 }  // namespace
@@ -130,8 +174,9 @@ SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFol
     else
       value = keys.integer(option.name, option.least, option.most, 0);
   });
-  saved.has_max_sequence_length = keys.has("max_seq_len");
-  model.max_sequence_length = keys.integer("max_seq_len", 2, max_positions, 0);
+  const char* const length = keys.has("max_seq_len") ? "max_seq_len" : "max_position_embeddings";
+  saved.has_max_sequence_length = keys.has(length);
+  model.max_sequence_length = keys.integer(length, 2, max_positions, 0);
   using enum SavedTokenizer;
   keys.only("tokenizer", {to_string(byte), to_string(bpe), to_string(tokenizer_json)});
   saved.bos_token_id = read_token_ids(keys, "bos_token_id");
@@ -142,6 +187,9 @@ SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFol
   if (!model.rope_scaling) keys.only("use_scaled_rope", {false});
   keys.only("moe", {});
   keys.only("quantization_args", {});
+  keys.only("model_type", {"transformer", "llama", "mistral"});
+  keys.only("activation", {"silu"});
+  refuse_unknown(keys);
   saved.value_heads = read_value_heads(keys);
   for (const std::string& mistake : head_mistakes(model)) keys.refuse("n_heads", mistake);
   if (model.qk_norm && model.joint_qk_norm) keys.refuse("joint_qk_norm", "false where qk_norm is true");

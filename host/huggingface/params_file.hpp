@@ -31,7 +31,8 @@ struct SavedShape {
   std::string prompt_template = {};  ///< data.template of the records that the model was trained on; "" unknown
 };
 
-/// Error(data) lists every key that is missing, out of range, or requires more than a plain Llama.
+/// Error(data) lists every key that is missing, out of range, unknown and neither null nor false, or requires more than
+/// a plain Llama.
 SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFolder& files);
 
 /// An id, a list of ids, or null if the key is missing; records a mistake for anything else.

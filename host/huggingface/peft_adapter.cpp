@@ -230,6 +230,7 @@ class PeftFolder {
       : folder_(folder), model_(model), files_(tensors_in(folder)) {
     const PeftConfig config = read_peft_config(folder);
     lora_ = config.lora;
+    base_ = config.base;
     if (is_there(folder / extra_tensors_name)) extra_.emplace(folder / extra_tensors_name);
     const PeftModules& modules = config.modules;
     content_ = content_of(
@@ -279,6 +280,7 @@ class PeftFolder {
 
   LoraOptions& lora() { return lora_; }
   const Content& content() const { return content_; }
+  const StatedBase& base() const { return base_; }
 
  private:
   /// Opening a pickle fails with a message that explains how to convert it.
@@ -321,6 +323,7 @@ class PeftFolder {
   SafetensorsFolder files_;
   std::optional<SafetensorsFolder> extra_;
   LoraOptions lora_;
+  StatedBase base_;
   Content content_;
 };
 
@@ -420,7 +423,8 @@ ImportedAdapter import_adapter(const AdapterImport& request) {
   write_new_file(product.path() / adapter_identity_name, pretty_json(identity_json(identity, base)));
   write_manifest(product.path(), manifest);
   product.publish();
-  return {source.lora(), trained_patterns(source.content(), model)};
+  return {source.lora(), trained_patterns(source.content(), model),
+          extra.base_fingerprint.empty() ? source.base() : StatedBase()};
 }
 
 }  // namespace wmtp

@@ -35,6 +35,7 @@ struct AdapterImport {
 struct ImportedAdapter {
   LoraOptions lora;
   std::vector<std::string> train;  ///< patterns of the model's parameters that the files contain
+  StatedBase base;                 ///< empty if a fingerprint identified the base
 };
 /// Returns the keys of [adapter] needed to load it. Error(data) for features that `lora` does not support, and for a
 /// base other than the one named in the files.

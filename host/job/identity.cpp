@@ -13,6 +13,9 @@
 #include "checkpoint/verify.hpp"
 #include "data/tokens/corpus.hpp"
 #include "experiment/canonical.hpp"
+#include "huggingface/hf_config.hpp"
+#include "huggingface/initial_weights.hpp"
+#include "huggingface/params_file.hpp"
 #include "io/file_digests.hpp"
 #include "job/frozen_shape.hpp"
 
@@ -29,6 +32,24 @@ std::string file_hash(const std::filesystem::path& file, FileDigests& digests) {
   return digests.read(file, &progress);
 }
 
+std::string named_hash(const std::filesystem::path& file, FileDigests& digests) {
+  return file.filename().string() + " " + file_hash(file, digests) + "\n";
+}
+
+/// Of one file of weights, with the statement of its shape, if there is one: another rope_theta makes another model of
+/// the same tensors.
+std::string stated_file_hash(const std::filesystem::path& weights, FileDigests& digests) {
+  const std::string content = file_hash(weights, digests);
+  const auto statement = shape_statement(weights);
+  if (!statement) return content;
+  using Names = std::vector<const char*>;
+  Sha256 hash;
+  hash.add(content + "\n");
+  for (const char* name : statement->is_hf ? Names{hf_config_name, heads_identity_name} : Names{params_file_name})
+    if (is_there(statement->folder / name)) hash.add(named_hash(statement->folder / name, digests));
+  return hash.hex();
+}
+
 std::string plugin_part(const Catalog& catalog, PluginKind kind, const std::string& name) {
   const auto description = catalog.describe(kind, name);
   return description.name + " " + description.version;
@@ -41,7 +62,7 @@ std::string weights_content_hash(const std::filesystem::path& weights, const std
   if (const auto manifest = weights / manifest_file_name; is_folder && std::filesystem::exists(manifest))
     return file_sha256_hex(manifest);
   FileDigests digests(cache_folder_path(database) / "hashes.txt");
-  if (!is_folder) return file_hash(weights, digests);
+  if (!is_folder) return stated_file_hash(weights, digests);
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(weights)) {
     const auto extension = entry.path().extension();
@@ -51,7 +72,7 @@ std::string weights_content_hash(const std::filesystem::path& weights, const std
     throw Error(ExitStatus::data, weights.string() + " contains no weights: wanted *.safetensors in it");
   std::sort(files.begin(), files.end());
   Sha256 hash;
-  for (const auto& file : files) hash.add(file.filename().string() + " " + file_hash(file, digests) + "\n");
+  for (const auto& file : files) hash.add(named_hash(file, digests));
   return hash.hex();
 }
 

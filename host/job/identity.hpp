@@ -75,7 +75,7 @@ std::filesystem::path resolve_weights(const std::string& weights, const Experime
 std::filesystem::path resolve_adapter(const Experiment& experiment, const std::filesystem::path& database);
 
 /// SHA-256 of `weights`, a file or a folder: of the manifest, if there is one, because it contains checksums of all
-/// data; otherwise of the names and contents of the folder's files.
+/// data; otherwise of the names and contents of the folder's files. Of a file with its ShapeStatement, if there is one.
 std::string weights_content_hash(const std::filesystem::path& weights, const std::filesystem::path& database);
 
 }  // namespace wmtp

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "base/error.hpp"
@@ -35,6 +36,23 @@ void check_frozen(const std::string& table, const FrozenConfig& config, const Ex
                      table == "value" && pipeline_needs(experiment, catalog).scores);
   check_frozen_tokenizer(table, weights, experiment, /*prepared=*/{});
   check_initial_weights(weights, shape.model, shape.token_heads);
+}
+
+/// The positions that scaling makes of `longest`.
+double scaled_positions(const RopeScaling& scaling, int64_t longest) {
+  const int64_t original = scaling.original_max_position_embeddings;
+  return scaling.factor * double(original > 0 ? original : longest);
+}
+
+/// Positions that the weights do not state to know, and that no scaling leads back to known ones; "" if there are none.
+std::string length_difference(const std::filesystem::path& weights, const ModelConfig& model, int64_t sequence_length) {
+  const auto longest = stated_sequence_length(weights);
+  if (!longest || *longest >= sequence_length) return "";
+  if (model.rope_scaling && scaled_positions(*model.rope_scaling, *longest) >= double(sequence_length)) return "";
+  return "its sequences have at most " + std::to_string(*longest) + " tokens, and train.sequence_length is " +
+         std::to_string(sequence_length) +
+         ": the positions beyond are new to the model; set train.sequence_length to " + std::to_string(*longest) +
+         ", or scale the positions with [model] rope_scaling";
 }
 
 }  // namespace
@@ -79,10 +97,13 @@ std::vector<std::string> weight_warnings(const std::string& table, const std::fi
   // A frozen model's heads are read only if they predict the same tokens, and its tokenizer is that of the data.
   if (table == "model")
     for (std::string difference :
-         {offsets_difference(weights, model), tokenizer_difference(weights, experiment, prepared)})
+         {offsets_difference(weights, model), length_difference(weights, model, experiment.train.sequence_length),
+          tokenizer_difference(weights, experiment, prepared)})
       if (!difference.empty()) warnings.push_back(std::move(difference));
-  if (const auto statement = shape_statement(weights); table == "model" && statement && statement->is_hf)
-    std::ranges::move(dropout_differences(statement->folder), std::back_inserter(warnings));
+  if (const auto statement = shape_statement(weights); statement && statement->is_hf) {
+    if (table == "model") std::ranges::move(dropout_differences(statement->folder), std::back_inserter(warnings));
+    std::ranges::move(code_differences(statement->folder), std::back_inserter(warnings));
+  }
   for (std::string& warning : warnings) warning = "[" + table + "] weights " + weights.string() + ": " + warning;
   return warnings;
 }
@@ -98,15 +119,15 @@ void check_offload_folder(const Experiment& experiment) {
 
 std::vector<std::string> input_warnings(const Experiment& experiment, const std::filesystem::path& database) {
   std::vector<std::string> warnings = data_warnings(experiment);
-  const auto add = [&](const std::string& table, const std::string& named, const ModelConfig& model) {
+  const auto add = [&](const std::string& table, const std::string& named, const std::optional<ModelConfig>& given) {
     if (named.empty()) return;
     const auto weights = find_complete_model(resolve_weights(named, experiment, database), database);
+    const ModelConfig model = given ? *given : read_model_config(weights, experiment.model);
     std::ranges::move(weight_warnings(table, weights, model, experiment, /*prepared=*/{}),
                       std::back_inserter(warnings));
   };
   add("model", experiment.model.weights, experiment.model);
-  for (const auto& [table, frozen] : frozen_tables(experiment))
-    if (frozen->model) add(table, frozen->weights, *frozen->model);
+  for (const auto& [table, frozen] : frozen_tables(experiment)) add(table, frozen->weights, frozen->model);
   return warnings;
 }
 

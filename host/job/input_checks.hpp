@@ -28,8 +28,9 @@ void check_offload_folder(const Experiment& experiment);
 
 /// What no tensor of `weights` reveals and deserves a warning, as "[model] weights FOLDER: rope_theta is 500000.0 there
 /// and 10000.0 here": positions and norms that differ from those of `model`, and of weights to train another tokenizer
-/// than the data's, and dropout, which this program has not. `table`: "model", or that of a frozen model. `prepared`:
-/// as in tokenizer_check.hpp.
+/// than the data's, fewer positions than train.sequence_length, unless rope_scaling makes up for it, and dropout, which
+/// this program has not; code that is not read. `table`: "model", or that of a frozen model. `prepared`: as in
+/// tokenizer_check.hpp.
 std::vector<std::string> weight_warnings(const std::string& table, const std::filesystem::path& weights,
                                          const ModelConfig& model, const Experiment& experiment,
                                          const std::filesystem::path& prepared);

@@ -34,6 +34,10 @@ std::string unit_of(std::string_view tensor) {
 
 std::string ModelTensor::unit() const { return unit_of(name); }
 
+bool ModelTensor::may_be_zero() const {
+  return kind == Kind::bias || writes_residual || name == output_weight || name.ends_with(".wq.weight");
+}
+
 std::vector<ModelTensor> model_tensors(const ModelConfig& model) {
   const std::vector<int64_t> matrix{model.vocab_size, model.dim};
   std::vector<ModelTensor> all{{.name = embedding_weight,

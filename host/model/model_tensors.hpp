@@ -31,6 +31,9 @@ struct ModelTensor {
   ParameterCut cut = ParameterCut::none;
 
   std::string unit() const;
+  /// Whether a model may hold only zeros here: a bias, and the layers that published initializations begin with zeros,
+  /// which are queries, the output (both muP), and what writes the residual stream (blocks that begin as identities).
+  bool may_be_zero() const;
 };
 
 /// Of a tensor or an adapter's parameter, by name. Tensors of a unit are gathered and reduced together: a block, the

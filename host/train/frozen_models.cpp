@@ -53,7 +53,7 @@ class FrozenSource {
         shape_(frozen_shape(table.name, experiment, weights_)) {
     check_frozen_shape(table.name, weights_, shape_.model, experiment, table.reads_scores);
     check_frozen_tokenizer(table.name, weights_, experiment, data.folder);
-    if (table.config.model && session.is_rank0())
+    if (session.is_rank0())
       for (const std::string& warning : weight_warnings(table.name, weights_, shape_.model, experiment, data.folder))
         log_warning(warning);
     if (!reads_values()) return;

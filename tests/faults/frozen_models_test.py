@@ -1,4 +1,5 @@
 """Models and adapters that do not fit their place in an experiment: one message with table, found and wanted value."""
+import re
 import shutil
 
 import pytest
@@ -169,6 +170,18 @@ def test_weights_of_a_frozen_model_that_state_fewer_positions_than_a_sequence_ha
     place.refuse_everywhere(4, "its sequences have at most 32 tokens", **reads, reference__weights=str(file))
     place.run(**reads, reference__weights="run:short", reference__model={"max_sequence_length": 64})
     place.run(**reads, reference__weights="run:short", train__sequence_length=32)
+
+
+def test_weights_to_train_that_state_fewer_positions_than_a_sequence_has_are_a_warning(place):
+    place.run("--set", "name=short", **SMALL, train__sequence_length=32)
+    weights = {**SMALL, "model__weights": "run:short"}
+    said = r"warning: \[model\] weights .*model: its sequences have at most 32 tokens, and train\.sequence_length is 64"
+    file = place.write(**weights)
+    for command in (["plan"], ["run", "--dry-run"], ["run"]):
+        assert len(re.findall(said, place.host(*command, file).err)) == 1, command
+    assert "its sequences have" not in place.run(**weights, train__sequence_length=32).err
+    stretched = {"model__rope_scaling": {"rope_type": "linear", "factor": 2.0}}
+    assert "its sequences have" not in place.run(**weights, **stretched).err
 
 
 def test_names_of_references_that_the_experiment_lacks_are_refused_and_listed(place):

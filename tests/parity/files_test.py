@@ -373,6 +373,23 @@ def test_dropout_of_a_hugging_face_config_is_not_applied_and_said_so(place):
         assert place.host(*command).err.count(said) == 1, command
 
 
+def test_code_that_a_hugging_face_config_names_is_not_read_and_said_so(place):
+    random_llama().save_pretrained(place.folder / "theirs")
+    change_config(place, auto_map={"AutoConfig": "configuration_custom.C", "AutoModelForCausalLM": "modeling_custom.M"})
+    said = 'auto_map names "modeling_custom.py", which is not read: computed as a plain Llama'
+    ended = place.host("checkpoint", "import", "theirs", "-o", "ours")
+    assert re.findall("warning: (.*)", ended.err) == [f"theirs: {said}"]
+    keys = {f"model__{key}": None for key in experiment.BASE["model"]}
+    for table, changes in (("model", keys | {"model__weights": "theirs"}),
+                           ("reference", {"pipeline__plugin": "rho1", "reference__weights": "theirs"})):
+        file = place.write(**changes | ONE | {"train__steps": 1})
+        for command in (["plan"], ["run", "--dry-run"], ["run"]):
+            warnings = re.findall("warning: (.*auto_map.*)", place.host(*command, file).err)
+            assert warnings == [f"[{table}] weights {place.folder}/theirs: {said}"], command
+    (place.folder / "a.txt").write_text("A line of a text.\n" * 4000)
+    assert f"theirs: {said}" in place.host("init", "a.txt", "theirs", wanted=None).err
+
+
 def test_weights_with_nan_are_refused_with_their_place(place):
     random_llama().save_pretrained(place.folder / "theirs")
     tensors = load_file(place.folder / "theirs/model.safetensors")
@@ -387,6 +404,38 @@ def test_weights_with_nan_are_refused_with_their_place(place):
     keys = {f"model__{key}": None for key in experiment.BASE["model"]}
     for processes in (1, 2):
         place.refuse(4, said, **keys | {"model__weights": "theirs", "parallel__processes": processes})
+
+
+def test_weights_that_a_copy_left_zero_are_refused_by_name(place):
+    """A copy that reserves the space of a file and is interrupted leaves zeros at its end."""
+    random_llama().save_pretrained(place.folder / "theirs")
+    file = place.folder / "theirs/model.safetensors"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:len(whole) // 2].ljust(len(whole), b"\0"))
+    said = r'theirs/model\.safetensors: tensor "model\.[a-z0-9_.]+" is zero everywhere, as after a copy that ' \
+           "stopped: copy it again"
+    place.refuse_command(4, said, command=["checkpoint", "import", "theirs", "-o", "ours"])
+    assert not (place.folder / "ours").exists()
+    place.refuse_command(4, said, command=["generate", "theirs", "--ids", "1 2"])
+    keys = {f"model__{key}": None for key in experiment.BASE["model"]}
+    for processes in (1, 2):
+        place.refuse_everywhere(4, said, **keys | {"model__weights": "theirs", "parallel__processes": processes})
+    reads = {"pipeline__plugin": "rho1", "reference__weights": "theirs", **ONE}
+    place.refuse_everywhere(4, said, **reads)
+
+
+def test_weights_that_an_initialization_begins_with_zeros_may_be_zero(place):
+    """muP's queries and output; blocks that begin as identities; biases."""
+    random_llama(model_type="qwen2").save_pretrained(place.folder / "theirs")
+    tensors = load_file(place.folder / "theirs/model.safetensors")
+    for name in tensors:
+        if name.endswith((".bias", "q_proj.weight", "o_proj.weight", "down_proj.weight")) or name == "lm_head.weight":
+            tensors[name] = torch.zeros_like(tensors[name])
+    save_file(tensors, place.folder / "theirs/model.safetensors", {"format": "pt"})
+    imported(place, "theirs", "ours")
+    keys = {f"model__{key}": None for key in experiment.BASE["model"]}
+    for weights in ("theirs", "ours"):
+        place.run(**keys | {"model__weights": weights} | ONE, train__steps=1)
 
 
 def test_added_heads_start_as_copies_of_the_last_block(place):
@@ -903,6 +952,44 @@ def test_an_adapter_that_the_plugin_lora_cannot_hold_is_refused_once_and_importe
         assert_close(our_model(shape_of(table), load_file(place.folder / "whole/model.safetensors"))(IDS)[0], wanted)
 
 
+def test_an_import_tells_the_base_that_pefts_files_state(place):
+    pytest.importorskip("peft", reason="no peft in .venv: `make setup-tests` installs it")
+    llama = random_llama()
+    llama.save_pretrained(place.folder / "theirs")
+    imported(place, "theirs", "small-llama")
+    trained_by_peft(llama, target_modules=["q_proj"]).save_pretrained(place.folder / "peft")
+    file = place.folder / "peft/adapter_config.json"
+    config = json.loads(file.read_text())
+
+    def told(target, **stated):
+        file.write_text(json.dumps(config | stated))
+        return place.host("checkpoint", "import", "peft", "--base", "small-llama/", "-o", target).err
+
+    assert ('peft: adapter_config.json states the base "org/large-llama", revision "v2"; --base is small-llama/'
+            in told("one", base_model_name_or_path="org/large-llama", revision="v2"))
+    assert "states the base" not in told("two", base_model_name_or_path=None, revision=None)
+
+
+def test_an_adapter_beside_a_model_is_refused_with_the_commands_that_import_both(place):
+    """transformers applies it to the model."""
+    theirs = place.folder / "theirs"
+    random_llama().save_pretrained(theirs)
+    (theirs / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+    shutil.copy(theirs / "model.safetensors", theirs / "adapter_model.safetensors")
+    said = r"theirs contains both config\.json, of a model, and adapter_config\.json, .* move adapter_config\.json " \
+           r"and adapter_model\.safetensors to a folder ADAPTER; .*checkpoint import .*theirs -o MODEL. and " \
+           r".*checkpoint import ADAPTER --base MODEL -o IMPORTED. .*checkpoint merge IMPORTED --base MODEL -o MERGED"
+    (place.folder / "a.txt").write_text("A line of a text.\n" * 4000)
+    for command in (["checkpoint", "import", "theirs", "-o", "ours"], ["generate", "theirs", "--ids", "1 2"],
+                    ["checkpoint", "import", "theirs", "-o", "ours", "--base", "base"], ["init", "a.txt", "theirs"]):
+        place.refuse_command(4, said, command=command)
+    keys = {f"model__{key}": None for key in experiment.BASE["model"]}
+    place.refuse_everywhere(4, said, **keys | {"model__weights": "theirs"})
+    place.refuse_everywhere(4, said, pipeline__plugin="rho1", reference__weights="theirs")
+    place.run(**ONE, model__weights="theirs/model.safetensors", model__layers=3, model__kv_heads=2, model__ffn_dim=160,
+              model__future_tokens=1, train__steps=1)  # a file that is named is that file
+
+
 def test_an_adapter_is_not_imported_for_another_base(place):
     write_base(place, POLICY)
     place.run(**keys_of(POLICY, "model"), **LORA)
@@ -911,3 +998,4 @@ def test_an_adapter_is_not_imported_for_another_base(place):
     for command in (["import", "theirs"], ["export", place.log.folder() / "adapter", "--to", "peft"]):
         place.refuse_command(4, "trained on a model with the fingerprint", command=[
             "checkpoint", *command, "-o", "ours", "--base", place.log.folder() / "model"])
+    assert "states the base" not in place.host("checkpoint", "import", "theirs", "-o", "ours", "--base", "base").err

@@ -161,12 +161,17 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
 void load_model(const std::filesystem::path& weights, ShardedModel& model) {
   const InitialWeights source(weights, model.config(), model.num_heads());
   const ShardUnit* adapter = model.adapter_unit();
-  std::set<std::string> known;
+  std::set<std::string> known, not_zero;
+  for (const ModelTensor& tensor : model_tensors(model.config()))
+    if (!tensor.may_be_zero()) not_zero.insert(tensor.name);
   const auto read = [&](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
     const bool may_initialize =
         spec.name.starts_with("value_heads.") ? spec.trains : adapter && adapter->holds(spec.name);
     const auto tensor = source.find(spec.name, spec.shape, may_initialize);
     if (tensor) tensor->read(begin, count, out);
+    // A part may hold only zeros, as rows of unused ids do; only then is the tensor looked at as a whole.
+    if (tensor && not_zero.contains(spec.name) && std::all_of(out, out + count, [](float value) { return value == 0; }))
+      tensor->place.check_not_zero();
     return tensor.has_value();
   };
   model.fill(read, "loading " + weights.filename().string());

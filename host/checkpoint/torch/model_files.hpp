@@ -53,7 +53,8 @@ int64_t save_model(const std::filesystem::path& folder, int64_t step, const std:
 
 /// [each rank, no communication] Fills the rank's own shards from a file or folder. Parameters of adapters, and of
 /// value heads that are trained, keep their initial values if the files lack them. Error(data) names a tensor that is
-/// missing, has another shape or dtype, or is unexpected (tensors of heads that the model does not use are allowed).
+/// missing, has another shape or dtype, holds NaN, infinity or, against ModelTensor::may_be_zero, only zeros, or is
+/// unexpected (tensors of heads that the model does not use are allowed).
 void load_model(const std::filesystem::path& weights, ShardedModel& model);
 
 /// Fills the parameters that a training checkpoint has; the others keep their values. Error(data) as load_model.

@@ -159,9 +159,18 @@ void print_table(const std::string& name, const OrderedJson& values) {
   for (const auto& [key, value] : values.items()) std::cout << key << " = " << value.dump() << '\n';
 }
 
+/// A base that only has the same shape would pass for the adapter's own; folders of it have any name.
+void tell_base(const StatedBase& stated, const Options& options) {
+  if (stated.name.empty()) return;
+  log_info(options.source + ": " + peft_config_name + " states the base " + printable(stated.name) +
+           (stated.revision.empty() ? "" : ", revision " + printable(stated.revision)) + "; --base is " + options.base +
+           ", which must be the same model");
+}
+
 int read_adapter(const Options& options) {
   const ImportedAdapter adapter = import_adapter({options.source, options.base, options.target});
   log_written(options.target);
+  tell_base(adapter.base, options);
   OrderedJson table{{"plugin", lora_adapter}};
   for (const auto& [key, value] : option_values(adapter.lora)) table[key] = value;
   if (!adapter.train.empty()) table["train"] = adapter.train;
@@ -177,14 +186,15 @@ int import_files(const Options& options) {
     refuse(options.source + " is a PEFT adapter, which needs --base MODEL: the imported base model", "import");
   if (adapter && options.future_tokens > 0)
     refuse("--future-tokens applies only to a model, not to a PEFT adapter", "import");
-  if (!adapter && !options.base.empty())
+  if (!adapter && !options.base.empty() && !is_there(source / peft_config_name))
     refuse("--base applies only to a PEFT adapter; " + options.source + " contains no " + peft_config_name, "import");
   if (adapter) return read_adapter(options);
   const ImportedModel imported = import_model({options.source, options.target, options.future_tokens});
   const ModelConfig& model = imported.model;
   log_written(options.target);
   if (is_hf_folder(source))
-    for (const std::string& difference : dropout_differences(source)) log_warning(options.source + ": " + difference);
+    for (const auto& differences : {dropout_differences(source), code_differences(source)})
+      for (const std::string& difference : differences) log_warning(options.source + ": " + difference);
   if (!imported.tokenizer_left_out.empty())
     log_warning((imported.tokenizer == SavedTokenizer::none ? "no tokenizer is imported: "
                                                             : "tokenizer.model is imported, tokenizer.json is not: ") +

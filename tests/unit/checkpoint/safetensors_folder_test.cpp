@@ -70,6 +70,24 @@ TEST(SafetensorsFolder, ReadsNoTensorWithNaNOrInfinity) {
       "or the training that wrote it diverged; use another copy, or weights from before that");
 }
 
+TEST(SafetensorsFolder, RefusesATensorThatIsZeroEverywhereIfAsked) {
+  TestFolder folder;
+  std::vector<float> last(70'000), none(70'000);
+  last.back() = 1;
+  SafetensorsWriter writer(folder / "a", {{"a", "F32", {70'000}}, {"b", "F32", {7, 10'000}}, {"c", "F32", {20, 0}}},
+                           {});
+  writer.write("a", 0, last.data(), 280'000);
+  writer.write("b", 0, none.data(), 280'000);
+  writer.finish();
+  const SafetensorsFolder files(folder / "a");
+  files.find("a")->check_not_zero();
+  files.find("c")->check_not_zero();
+  EXPECT_SAYS(refusal(ExitStatus::data, [&] { files.find("b")->check_not_zero(); }),
+              "a: tensor \"b\" is zero everywhere, as after a copy that stopped: copy it again");
+  std::vector<float> values(70'000);
+  files.find("b")->read(0, 70'000, values.data());
+}
+
 TEST(SafetensorsFolder, ACheckpointOfSeveralHostsNeedsTheFilesOfAll) {
   TestFolder folder;
   const fs::path checkpoint = save_checkpoint(folder.path(), 3);

@@ -447,4 +447,24 @@ TEST(HfConfig, SaysThatDropoutIsNotApplied) {
   EXPECT_EQ(differences({{"classifier_dropout", 0.1}, {"summary_first_dropout", 0.1}}), Texts{}) << "other heads";
 }
 
+TEST(HfConfig, SaysThatCodeOfModelsIsNotRead) {
+  const auto differences = [](const Json& names) {
+    Json config = llama_2;
+    config["auto_map"] = names;
+    TestFolder folder;
+    put(folder / "config.json", config.dump());
+    return code_differences(folder.path());
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(differences({{"AutoModelForCausalLM", "modeling_x.Model"}}),
+            Texts{"auto_map names \"modeling_x.py\", which is not read: computed as a plain Llama"});
+  EXPECT_EQ(differences({{"AutoModelForCausalLM", "modeling_x.Model"}, {"AutoModel", "o/n.m--modeling_y.Base"}}),
+            Texts{"auto_map names \"modeling_x.py\" and \"modeling_y.py\", which are not read: computed as a plain "
+                  "Llama"});
+  EXPECT_EQ(differences({{"AutoModelForCausalLM", "modeling_wmtp.MultiTokenForCausalLM"}}), Texts{}) << "our export";
+  EXPECT_EQ(differences({{"AutoConfig", "configuration_x.Config"}, {"AutoTokenizer", {"tokenization_x.T", nullptr}}}),
+            Texts{});
+  EXPECT_EQ(differences(nullptr), Texts{});
+}
+
 }  // namespace wmtp::test

@@ -32,6 +32,8 @@ TEST(LoraOptions, RoundTripsThroughAPeftConfig) {
   EXPECT_EQ(back.modules.targets, modules.targets);
   EXPECT_EQ(back.modules.saved, modules.saved);
   EXPECT_EQ(back.lora.plus_ratio, 1.0) << "PEFT has no key for it";
+  EXPECT_EQ(back.base.name, "/models/base");
+  EXPECT_EQ(back.base.revision, "");
   back.lora.plus_ratio = 2;
   back.lora.targets = some_options().targets;
   EXPECT_EQ(option_values(back.lora), option_values(some_options()));

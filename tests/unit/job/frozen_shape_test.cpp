@@ -249,6 +249,33 @@ TEST_F(FrozenShapeTest, KnowsALengthOnlyWhereOneIsStated) {
   EXPECT_EQ(state(params_file_name, params_text(saved)), 32);
 }
 
+TEST_F(FrozenShapeTest, WarnsOfSequencesLongerThanWeightsToTrainState) {
+  write_weights(4);
+  SavedShape saved;
+  saved.model = experiment_.model;
+  saved.model.max_sequence_length = 32;
+  std::ofstream(folder() / params_file_name) << params_text(saved);
+  const auto warnings = [&](int64_t sequence_length, const char* table = "model") {
+    experiment_.train.sequence_length = sequence_length;
+    std::string all;
+    for (const std::string& warning : weight_warnings(table, folder(), experiment_.model, experiment_, {}))
+      if (warning.find("rope_scaling is") == warning.npos) all += warning;
+    return all;
+  };
+  EXPECT_EQ(warnings(32), "");
+  EXPECT_EQ(warnings(33), "[model] weights " + folder().string() +
+                              ": its sequences have at most 32 tokens, and train.sequence_length is 33: the positions "
+                              "beyond are new to the model; set train.sequence_length to 32, or scale the positions "
+                              "with [model] rope_scaling");
+  EXPECT_EQ(warnings(33, "reference"), "") << "it is refused where its shape is not given";
+  experiment_.model.rope_scaling = RopeScaling{.rope_type = RopeType::linear, .factor = 2};
+  EXPECT_EQ(warnings(64), "");
+  EXPECT_NE(warnings(65), "");
+  experiment_.model.rope_scaling = RopeScaling{RopeType::yarn, 4, 0, 0, 20, 1, 32, 1};
+  EXPECT_EQ(warnings(80), "");
+  EXPECT_NE(warnings(81), "") << "of the original length";
+}
+
 TEST_F(FrozenShapeTest, ReadsOneBlockAsAsManySharedHeadsAsTheShapeStates) {
   write_weights(4, FutureHeads::shared);
   EXPECT_EQ(read_heads(), 1) << "the tensors are those of two chained heads";

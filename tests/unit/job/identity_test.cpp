@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "base/error.hpp"
@@ -48,6 +49,23 @@ TEST_F(IdentityTest, HashesAFileByItsContent) {
   write("b.safetensors", "weights");
   EXPECT_EQ(hash("a.safetensors"), sha256_hex("weights"));
   EXPECT_EQ(hash("a.safetensors"), hash("b.safetensors"));
+}
+
+TEST_F(IdentityTest, HashesAFileWithTheStatementOfItsShape) {
+  write("x/a.safetensors", "weights");
+  std::set<std::string> hashes{hash("x/a.safetensors")};
+  const auto expect_new_after = [&](const std::string& name, const std::string& text) {
+    write(name, text);
+    EXPECT_TRUE(hashes.insert(hash("x/a.safetensors")).second) << name << ": " << text;
+  };
+  for (const char* name : {"x/params.json", "x/config.json"}) {
+    expect_new_after(name, R"({"rope_theta": 10000.0})");
+    expect_new_after(name, R"({"rope_theta": 50000.0})");
+    std::filesystem::remove(folder_ / "x/params.json");
+  }
+  expect_new_after("x/mtp_heads.json", "{}");
+  write("x/tokenizer_config.json", "{}");
+  EXPECT_TRUE(hashes.contains(hash("x/a.safetensors"))) << "it states no shape";
 }
 
 TEST_F(IdentityTest, HashesARunsModelByItsManifest) {

@@ -23,6 +23,18 @@ ModelConfig grouped() {
 
 }  // namespace
 
+TEST(ModelTensors, MayBeZeroIfTheyAreBiasesOrAnInitializationBeginsWithZeros) {
+  ModelConfig model = grouped();
+  model.qkv_bias = true;
+  std::set<std::string> names;
+  for (const ModelTensor& tensor : model_tensors(model))
+    if (tensor.may_be_zero() && (tensor.unit() == "layers.0" || !is_in_block(tensor.name))) names.insert(tensor.name);
+  EXPECT_EQ(names, (std::set<std::string>{"layers.0.attention.wq.weight", "layers.0.attention.wq.bias",
+                                          "layers.0.attention.wk.bias", "layers.0.attention.wv.bias",
+                                          "layers.0.attention.wo.weight", "layers.0.feed_forward.w2.weight",
+                                          "output.weight"}));
+}
+
 TEST(ModelTensors, OnlyTheTrunkAndHeadOneHaveHuggingFaceNames) {
   std::set<std::string> names;
   int of_other_heads = 0;
