@@ -43,7 +43,7 @@ TEST_F(Load, ReadsEveryTable) {
       "weight_decay = 0\ndecay_norms = true\n[schedule]\nname = \"cosine\"\nwarmup_steps = 3\nmin_lr_ratio = 0\n"
       "[parallel]\nprocesses = 2\nstrategy = \"no_shard\"\nprecision = \"bf16\"\nactivation_checkpointing = \"full\"\n"
       "cpu_offload = false\ndevice = \"cpu\"\n[checkpoint]\nevery_steps = 5\nevery_minutes = 1.5\nkeep = 1\n"
-      "[guard]\nloss_spike = 0\nwindow = 10\ngrad_norm = 9.5\nmax_in_a_row = 3\n[log]\nevery_steps = 2\n"
+      "[guard]\nloss_ratio = 5\nwindow = 10\ngrad_norm = 9.5\nmax_in_a_row = 3\n[log]\nevery_steps = 2\n"
       "database = \"x.db\"\ntensorboard = \"board\"\nprofile_step = 5\n");
   EXPECT_EQ(e.seed, 42);
   EXPECT_EQ(std::get<int64_t>(e.adapter.options.at("rank")), 16);
