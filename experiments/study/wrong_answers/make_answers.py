@@ -5,10 +5,11 @@
 
 A problem is the sum of two numbers of two digits, of which at least one digit carries: "17+25=" has the answer "240",
 the three digits of 42 from the last to the first. By a random choice, the same for all seeds, 512 problems are those of
-validation (valid.jsonl) and 512 those of a tuning's validation (tuning.jsonl), each with its right answer; pairs.jsonl
-has those of validation with a right and a wrong answer each, to validate a critic. For seed 11, the folder 11 has
-answers-S%.jsonl for each share S of wrong answers: the same PROBLEMS of the others for each S, with ANSWERS answers
-each, of which every one is wrong with the probability S, independently of the others. A wrong answer is, equally often:
+validation (valid.jsonl) and 512 those of a tuning's validation (tuning.jsonl), each with its right answer; "25+17="
+goes where "17+25=" goes. pairs.jsonl has those of validation with a right and a wrong answer each, to validate a
+critic. For seed 11, the folder 11 has answers-S%.jsonl for each share S of wrong answers: the same PROBLEMS of the
+others for each S, with ANSWERS answers each, of which every one is wrong with the probability S, independently of the
+others. A wrong answer is, equally often:
 
     no carry   the sum without carries, "230": always the same one, as of somebody who never learned to carry
     random     another sum from 0 to 198
@@ -23,7 +24,7 @@ from pathlib import Path
 SHARES = [30, 60, 90]
 PROBLEMS = 4000
 ANSWERS = 8
-VALIDATION = 512
+VALIDATION = 256  # pairs of two problems with the same numbers
 
 
 def reversed_digits(number):
@@ -53,6 +54,10 @@ def answers(problems, share, rng):
     return found
 
 
+def both_orders(pairs):
+    return [problem for a, b in pairs for problem in ((a, b), (b, a))]
+
+
 def write(path, records):
     path.write_text("".join(json.dumps(one) + "\n" for one in records))
 
@@ -63,16 +68,17 @@ def main():
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
 
-    problems = [(a, b) for a in range(100) for b in range(100) if without_carries(a, b) != a + b]
-    random.Random(0).shuffle(problems)
+    pairs = [(a, b) for b in range(100) for a in range(b) if without_carries(a, b) != a + b]
+    random.Random(0).shuffle(pairs)
     options.output.mkdir(parents=True, exist_ok=True)
     for name in ("valid", "tuning"):
-        chosen, problems = problems[:VALIDATION], problems[VALIDATION:]
+        chosen, pairs = both_orders(pairs[:VALIDATION]), pairs[VALIDATION:]
         write(options.output / f"{name}.jsonl", [record(a, b, a + b) for a, b in chosen])
         if name == "valid":
             rng = random.Random(0)
             write(options.output / "pairs.jsonl", [record(a, b, answer) for a, b in chosen
                                                    for answer in (a + b, wrong(a, b, rng))])
+    problems = both_orders(pairs)
     for seed in options.seeds:
         folder = options.output / str(seed)
         folder.mkdir(exist_ok=True)
