@@ -510,8 +510,8 @@ int init(const Options& options, const GlobalOptions&) {
   for (const auto* files : {&found.files, &found.validation})
     for (const std::string& gap : gaps_in_numbers(*files)) log_warning(gap);
   if (!options.model.empty())
-    for (const auto& differences : {dropout_differences(options.model), code_differences(options.model)})
-      for (const std::string& difference : differences) log_warning(options.model + ": " + difference);
+    for (const std::string& difference : training_differences(options.model))
+      log_warning(options.model + ": " + difference);
   const Experiments experiments(found, options);
   fs::create_directories(options.folder);
   for (const std::string name : names) write_new_file(file_of(name), experiments.text(name));

@@ -1,5 +1,7 @@
 #include "huggingface/hf_config.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "base/embedded.hpp"
@@ -301,6 +303,12 @@ std::vector<std::string> code_differences(const std::filesystem::path& folder) {
   return {"auto_map names " + join_names({files.begin(), files.end()}) +
           (files.size() == 1 ? ", which is" : ", which are") + " not read: computed as a plain " +
           find_family(keys).name};
+}
+
+std::vector<std::string> training_differences(const std::filesystem::path& folder) {
+  std::vector<std::string> differences = dropout_differences(folder);
+  std::ranges::move(code_differences(folder), std::back_inserter(differences));
+  return differences;
 }
 
 Json hf_config_json(const ModelConfig& model, const std::string& dtype) {

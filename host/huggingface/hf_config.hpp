@@ -30,7 +30,7 @@ bool is_params_folder(const std::filesystem::path& folder);
 /// The weights that transformers reads: model.safetensors, without it the folder of the files listed in the index.
 std::filesystem::path hf_files(const std::filesystem::path& folder);
 
-/// Error(data) with the commands that import both, if a folder contains a PEFT adapter beside a model: transformers
+/// Error(data) with the commands that import both, if a folder contains a PEFT adapter next to a model: transformers
 /// applies it, this program would ignore it.
 void check_no_adapter_beside(const std::filesystem::path& folder);
 
@@ -48,6 +48,9 @@ std::vector<std::string> dropout_differences(const std::filesystem::path& folder
 /// "auto_map names "modeling_x.py", which is not read: computed as a plain Llama" if config.json names code for models
 /// that is not our own export's; code for configurations and tokenizers does not count. One text, or none.
 std::vector<std::string> code_differences(const std::filesystem::path& folder);
+
+/// Both, for weights to train.
+std::vector<std::string> training_differences(const std::filesystem::path& folder);
 
 /// For transformers 4.31 and later (scaled positions: 4.43), with both old and new names of rope_theta, rope_scaling
 /// and torch_dtype; without ids of special tokens. `dtype`: "F32" or "BF16".

@@ -21,7 +21,7 @@ class InitialWeights {
  public:
   /// `weights`: a file or a folder. `model`: the shape of the model to fill; must outlive this. `token_heads`: how many
   /// are read: all, the first ones of a reference, none of a value model. Error(data) if there is nothing to read, if
-  /// an adapter is beside them, or if their ShapeStatement requires unsupported features, other numbers of attention
+  /// an adapter is next to them, or if their ShapeStatement requires unsupported features, other numbers of attention
   /// heads or a longer trunk.
   InitialWeights(std::filesystem::path weights, const ModelConfig& model, int64_t token_heads);
 

@@ -195,8 +195,8 @@ std::vector<std::string> rebuilt_plugins(const LogReader& log, int64_t run, cons
   return rebuilt;
 }
 
-std::string rebuilt_text(int64_t run, const std::string& plugin) {
-  return "run " + std::to_string(run) + " is of another file of " + plugin +
+std::string rebuilt_text(const std::string& use, const std::string& plugin) {
+  return use + " another file of " + plugin +
          " than the one here; if its results have changed, raise the version in the plugin and train again";
 }
 

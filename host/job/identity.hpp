@@ -55,8 +55,8 @@ std::optional<RunInfo> reusable_run(const std::string& config_hash, const std::f
 /// The hash of an experiment has their versions only.
 std::vector<std::string> rebuilt_plugins(const LogReader& log, int64_t run, const Experiment& experiment,
                                          const Catalog& catalog);
-/// The warning about one of them when the run is used again.
-std::string rebuilt_text(int64_t run, const std::string& plugin);
+/// The warning about one of them; `use`: "run 3 is of", "step-000040: it was saved with".
+std::string rebuilt_text(const std::string& use, const std::string& plugin);
 
 /// The folder of a run's finished model.
 inline std::filesystem::path model_in(const std::filesystem::path& run_folder) { return run_folder / "model"; }

@@ -100,10 +100,10 @@ std::vector<std::string> weight_warnings(const std::string& table, const std::fi
          {offsets_difference(weights, model), length_difference(weights, model, experiment.train.sequence_length),
           tokenizer_difference(weights, experiment, prepared)})
       if (!difference.empty()) warnings.push_back(std::move(difference));
-  if (const auto statement = shape_statement(weights); statement && statement->is_hf) {
-    if (table == "model") std::ranges::move(dropout_differences(statement->folder), std::back_inserter(warnings));
-    std::ranges::move(code_differences(statement->folder), std::back_inserter(warnings));
-  }
+  if (const auto statement = shape_statement(weights); statement && statement->is_hf)
+    std::ranges::move(
+        table == "model" ? training_differences(statement->folder) : code_differences(statement->folder),
+        std::back_inserter(warnings));
   for (std::string& warning : warnings) warning = "[" + table + "] weights " + weights.string() + ": " + warning;
   return warnings;
 }

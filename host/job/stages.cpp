@@ -195,7 +195,8 @@ void log_plan(const std::vector<RunPlan>& runs) {
   for (const RunPlan& run : runs) {
     if (run.reused_run > 0 && !run.path.empty())
       log_info(run.tables + ": run " + std::to_string(run.reused_run) + " of " + run.file + " is reused");
-    for (const std::string& plugin : run.rebuilt) log_warning(rebuilt_text(run.reused_run, plugin));
+    for (const std::string& plugin : run.rebuilt)
+      log_warning(rebuilt_text("run " + std::to_string(run.reused_run) + " is of", plugin));
   }
 }
 

@@ -294,7 +294,7 @@ class Sweep {
     const RunLauncher& member = *members_[i].run;
     for (const std::string& plugin :
          rebuilt_plugins(LogReader(database()), run, member.job().experiment, member.catalog()))
-      if (warned_.insert(plugin).second) log_warning(rebuilt_text(run, plugin));
+      if (warned_.insert(plugin).second) log_warning(rebuilt_text("run " + std::to_string(run) + " is of", plugin));
   }
 
   PooledProcess start(size_t i) const {

@@ -14,6 +14,7 @@
 #include "data/tokens/step_count.hpp"
 #include "inference/model_requests.hpp"
 #include "io/durable_file.hpp"
+#include "job/identity.hpp"
 #include "memory/phase.hpp"
 #include "train/equal_states.hpp"
 #include "train/step_profile.hpp"
@@ -214,9 +215,8 @@ void TrainingLoop::warn_of_rebuilt_plugins(const Manifest& manifest, const std::
   for (const auto& [part, plugin] : identity_.plugins()) {
     const auto saved = manifest.plugins.find(part + " " + plugin->name);
     if (saved != manifest.plugins.end() && saved->second != plugin->sha256)
-      log_warning(folder.string() + ": it was saved with another file of " + part + " " + plugin->name + " " +
-                  plugin->version + " than the one here; if its results have changed, raise the version in the " +
-                  "plugin and train again");
+      log_warning(rebuilt_text(folder.string() + ": it was saved with",
+                               part + " " + plugin->name + " " + plugin->version));
   }
 }
 

@@ -193,8 +193,8 @@ int import_files(const Options& options) {
   const ModelConfig& model = imported.model;
   log_written(options.target);
   if (is_hf_folder(source))
-    for (const auto& differences : {dropout_differences(source), code_differences(source)})
-      for (const std::string& difference : differences) log_warning(options.source + ": " + difference);
+    for (const std::string& difference : training_differences(source))
+      log_warning(options.source + ": " + difference);
   if (!imported.tokenizer_left_out.empty())
     log_warning((imported.tokenizer == SavedTokenizer::none ? "no tokenizer is imported: "
                                                             : "tokenizer.model is imported, tokenizer.json is not: ") +
