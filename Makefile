@@ -42,8 +42,11 @@ bench: setup-tests build
 	$(PYTHON) tests/bench/bench.py
 	$(PYTHON) tests/bench/rho1_bench.py
 	$(PYTHON) tests/bench/own_bench.py
-	@cmake --build build --target reducer_bench
+	@cmake --build build --target products_bench reducer_bench
+	$(PYTHON) tests/bench/products_bench.py
 	$(PYTHON) tests/bench/reducer_bench.py
+	@if command -v perf >/dev/null; then $(PYTHON) tests/bench/profile_bench.py; \
+	else echo "no profile of a step: it needs perf, Debian's linux-perf"; fi
 	$(PYTHON) tests/bench/links_bench.py
 	$(PYTHON) tests/bench/growth_bench.py
 	$(PYTHON) tests/bench/busy_bench.py
