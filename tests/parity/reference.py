@@ -267,16 +267,21 @@ class Reference:
         with torch.no_grad():
             frozen = self.frozen(batch.tokens) if self.frozen else None
             named = {name: other(batch.tokens) for name, other in self.named.items()}
+        views, found = [], []
         for k, head in enumerate(logits, 1):
+            valid, losses = self._targets(batch, k), token_losses(head, batch.tokens, self.model.shape.offset(k))
+            found.append((k, valid, losses))
+            if known is None:
+                with torch.no_grad():
+                    views.append(self._view(step, batch, k, valid, losses, logits, frozen, named))
+                views[-1].alignment = alignments.get(k)
+        if known is None:
+            known = weightings.of_all(views, self.recipe.pipeline, **self.recipe.options)
+        for k, valid, losses in found:
             offset = self.model.shape.offset(k)
-            valid, losses = self._targets(batch, k), token_losses(head, batch.tokens, offset)
             with torch.no_grad():
-                if known is None:
-                    view = self._view(step, batch, k, valid, losses, logits, frozen, named)
-                    view.alignment = alignments.get(k)
-                    weights = weightings.of(view, self.recipe.pipeline, **self.recipe.options)
-                else:
-                    weights = known[:, offset:]
+                weights = known[:, offset:] if known is not None else weightings.of(
+                    views[k - 1], self.recipe.pipeline, **self.recipe.options)
             weights = weights * valid
             weighted = (weights * losses).double()
             yield (k, weighted.sum(), weighted.detach().abs().sum(), weights.double().sum(),

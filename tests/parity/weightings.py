@@ -2,7 +2,7 @@
 element at s belongs to the target at s + o, with the head's offset o. A function's keywords are the plugin's options
 with its defaults."""
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from philox import drawn_for_tokens
@@ -121,12 +121,25 @@ def prompt_weight(head, weight=0.1):
     return torch.where(head.at_target(head.batch.kind) == PROMPT, weight, 1.0)
 
 
+def rho1_score(head, mode):
+    excess = head.ce - head.ref
+    return {"signed": excess, "absolute": excess.abs(), "difficult": head.ref, "self_loss": -head.ref,
+            "self_entropy": -head.ref_entropy}[mode]
+
+
+def rho1_of_all(heads, keep=0.6, mode="signed"):
+    """[B, S] by target: the tokens with the largest mean score of the heads that predict them."""
+    total, count = (torch.zeros(heads[0].batch.tokens.shape) for _ in range(2))
+    for head in heads:
+        total[:, head.offset:] += rho1_score(head, mode) * head.valid
+        count[:, head.offset:] += head.valid
+    return replace(heads[0], valid=count > 0).top(total / count.clamp(min=1), keep).float()
+
+
 def rho1(head, keep=0.6, mode="signed", selection="hard", temperature=1.0):
     if mode == "self_both":
         return (head.top(-head.ref, keep) & head.top(-head.ref_entropy, keep)).float()
-    excess = head.ce - head.ref
-    score = {"signed": excess, "absolute": excess.abs(), "difficult": head.ref, "self_loss": -head.ref,
-             "self_entropy": -head.ref_entropy}[mode]
+    score = rho1_score(head, mode)
     if selection == "hard":
         return head.top(score, keep).float()
     shares = torch.zeros_like(score)
@@ -252,3 +265,11 @@ def at_step(option, step):
 
 def of(head, plugin, **options):
     return globals()[plugin](head, **{name: at_step(option, head.step) for name, option in options.items()})
+
+
+def of_all(heads, plugin, **options):
+    """[B, S] by target: the weights that a plugin gives to all heads at once; None if it weighs each by itself."""
+    if plugin != "rho1" or options.get("heads") != "all":
+        return None
+    options = {name: option for name, option in options.items() if name != "heads"}
+    return rho1_of_all(heads, **{name: at_step(option, heads[0].step) for name, option in options.items()})

@@ -23,6 +23,7 @@ def of(pipeline, data="windows", accumulation=1, normalize="tokens", **options):
 SHORT = {
     "entropy": of("entropy"),
     "rho1-soft": of("rho1", selection="soft", temperature=2.0),
+    "rho1-one-choice": of("rho1", data="records", heads="all", keep=0.4),
     "mile": of("mile", data="records"),
     "truncation": of("truncation", accumulation=2, warmup_steps=3),
     "frequency": of("frequency", data="records"),
@@ -43,6 +44,8 @@ LONG = {
     "prompt-weight-falling": of("prompt_weight", data="records", weight={"from": 1.0, "to": 0.0, "steps": 2}),
     "shuffled-rho1-warm-up": of("shuffled", inner={"plugin": "rho1", "keep": {"from": 1.0, "to": 0.4, "steps": 3}}),
     "random-keep": of("random", data="records", keep=0.5),
+    "rho1-one-choice-windows": of("rho1", heads="all", mode="absolute", accumulation=2,
+                                  keep={"from": 1.0, "to": 0.4, "steps": 3}),
     "rho1-self-both": of("rho1", mode="self_both", keep=0.7),
     "focal": of("focal", gamma=1.5),
     "entropy-weights": of("entropy", share=0.4, normalize="weights", accumulation=2),
