@@ -16,6 +16,7 @@
 #include "job/input_checks.hpp"
 #include "job/job_request.hpp"
 #include "job/stages.hpp"
+#include "log/run_folders.hpp"
 #include "plan/machine_fit.hpp"
 #include "plan/measured_rate.hpp"
 #include "plan/plan_report.hpp"

@@ -10,6 +10,7 @@
 #include "checkpoint/manifest.hpp"
 #include "job/engine_process.hpp"
 #include "job/find_model.hpp"
+#include "job/identity.hpp"
 #include "job/input_checks.hpp"
 #include "job/stages.hpp"
 #include "job/weighing_job.hpp"

@@ -4,7 +4,7 @@
 #include "export/event_file.hpp"
 #include "export/run_export_reader.hpp"
 #include "io/durable_file.hpp"
-#include "log/open_log.hpp"
+#include "log/run_folders.hpp"
 
 namespace wmtp {
 namespace {

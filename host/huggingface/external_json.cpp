@@ -66,6 +66,13 @@ void ExternalJson::only(const char* key, std::initializer_list<Json> allowed) {
   refuse(key, allowed.size() == 0 ? "null" : allowed.begin()->dump());
 }
 
+void ExternalJson::refuse_unknown(const std::set<std::string>& known,
+                                  const std::function<bool(const Json& value)>& is_off,
+                                  const std::function<std::string(const std::string& key)>& wanted) {
+  for (const auto& [key, value] : object_.items())
+    if (!known.contains(key) && !is_off(value)) refuse(key, wanted(key));
+}
+
 void ExternalJson::finish(const std::string& advice) const {
   if (mistakes_.empty()) return;
   std::string text = where_ + ": ";

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <initializer_list>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,6 +35,10 @@ class ExternalJson {
   std::string text(const char* key, const char* wanted = nullptr);
   /// For a key that has only one supported behavior: it must be missing, null, or one of `allowed`.
   void only(const char* key, std::initializer_list<Json> allowed);
+  /// For all other keys, which may state what is not supported: each must be one of `known`, or have a value that
+  /// `is_off`. `wanted`: what to say of a key that is neither.
+  void refuse_unknown(const std::set<std::string>& known, const std::function<bool(const Json& value)>& is_off,
+                      const std::function<std::string(const std::string& key)>& wanted);
   /// Records the mistake "`key` is VALUE; wanted WANTED".
   void refuse(const std::string& key, const std::string& wanted);
   /// Error(data) that lists the mistakes and ends with `advice`, if there are any.

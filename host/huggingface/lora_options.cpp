@@ -162,8 +162,8 @@ PeftConfig read_peft_config(const std::filesystem::path& folder) {
   keys.only("bias", {"none"});
   // Other methods change the base's weights before training.
   keys.only("init_lora_weights", {true, false, "gaussian", "orthogonal"});
-  for (const auto& [key, value] : keys.all().items())
-    if (!known.contains(key) && !is_off(value)) keys.refuse(key, "no value: the plugin lora does not support it");
+  keys.refuse_unknown(known, is_off,
+                      [](const std::string&) { return "no value: the plugin lora does not support it"; });
   PeftConfig config;
   LoraOptions& lora = config.lora;
   lora.rank = keys.integer("r", 1, max_rank);

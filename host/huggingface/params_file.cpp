@@ -56,9 +56,9 @@ std::vector<int64_t> read_future_offsets(ExternalJson& keys, const ModelConfig& 
   return {};
 }
 
-/// Refuses keys that read_params does not read, because they may change what the model computes. Those of Meta's and
-/// Mistral's files that state what the tensors show, or what only those programs need, do not.
-void refuse_unknown(ExternalJson& keys) {
+/// Keys that read_params reads, and those of Meta's and Mistral's files that state what the tensors show, or what only
+/// those programs need.
+const std::set<std::string>& known_keys() {
   static const std::set<std::string> known = [] {
     std::set<std::string> names{"activation",
                                 "bos_token_id",
@@ -91,13 +91,16 @@ void refuse_unknown(ExternalJson& keys) {
     for (const ShapeOption& option : shape_options) names.insert(option.name);
     return names;
   }();
-  for (const auto& [key, value] : keys.all().items()) {
-    if (known.contains(key) || value.is_null() || value == false) continue;
-    const std::string meant = nearest_name(key, {known.begin(), known.end()});
-    keys.refuse(key,
-                "no such key, which may change what is computed" + (meant.empty() ? "" : ": is it " + meant + "?"));
-  }
+  return known;
 }
+
+/// Other keys may change what the model computes.
+std::string no_such_key(const std::string& key) {
+  const std::string meant = nearest_name(key, {known_keys().begin(), known_keys().end()});
+  return "no such key, which may change what is computed" + (meant.empty() ? "" : ": is it " + meant + "?");
+}
+
+bool is_off(const Json& value) { return value.is_null() || value == false; }
 
 }  // namespace
 
@@ -189,7 +192,7 @@ SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFol
   keys.only("quantization_args", {});
   keys.only("model_type", {"transformer", "llama", "mistral"});
   keys.only("activation", {"silu"});
-  refuse_unknown(keys);
+  keys.refuse_unknown(known_keys(), is_off, no_such_key);
   saved.value_heads = read_value_heads(keys);
   for (const std::string& mistake : head_mistakes(model)) keys.refuse("n_heads", mistake);
   if (model.qk_norm && model.joint_qk_norm) keys.refuse("joint_qk_norm", "false where qk_norm is true");

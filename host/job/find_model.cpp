@@ -17,7 +17,8 @@
 #include "huggingface/hf_config.hpp"
 #include "huggingface/lora_options.hpp"
 #include "job/engine_process.hpp"
-#include "job/identity.hpp"
+#include "job/weights_hash.hpp"
+#include "log/run_folders.hpp"
 
 namespace wmtp {
 namespace {

@@ -6,7 +6,7 @@
 #include "base/text.hpp"
 #include "experiment/reference_heads.hpp"
 #include "huggingface/initial_weights.hpp"
-#include "job/identity.hpp"
+#include "job/named_weights.hpp"
 
 namespace wmtp {
 namespace {

@@ -16,8 +16,9 @@
 #include "huggingface/hf_config.hpp"
 #include "huggingface/initial_weights.hpp"
 #include "huggingface/params_file.hpp"
+#include "job/find_model.hpp"
 #include "job/frozen_shape.hpp"
-#include "job/identity.hpp"
+#include "job/named_weights.hpp"
 #include "job/tokenizer_check.hpp"
 
 namespace wmtp {

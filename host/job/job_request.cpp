@@ -9,6 +9,7 @@
 #include "experiment/load/load.hpp"
 #include "huggingface/hf_config.hpp"
 #include "huggingface/initial_weights.hpp"
+#include "job/named_weights.hpp"
 #include "job/stages.hpp"
 #include "plugins/probe.hpp"
 

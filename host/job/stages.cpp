@@ -10,7 +10,9 @@
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/retention.hpp"
 #include "io/run_lock.hpp"
+#include "job/reusable_run.hpp"
 #include "log/log_reader.hpp"
+#include "log/run_folders.hpp"
 #include "optimizer/schedule.hpp"
 
 namespace wmtp {

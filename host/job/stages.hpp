@@ -18,6 +18,8 @@
 #include "base/json.hpp"
 #include "experiment/experiment.hpp"
 #include "job/identity.hpp"
+#include "log/log_reader.hpp"
+#include "plugins/catalog.hpp"
 
 namespace wmtp {
 

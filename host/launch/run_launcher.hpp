@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "job/identity.hpp"
 #include "job/job_request.hpp"
 #include "job/stages.hpp"
 #include "launch/rank_launcher.hpp"

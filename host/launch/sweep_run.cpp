@@ -13,7 +13,7 @@
 #include "base/text.hpp"
 #include "comm/rank_environment.hpp"
 #include "experiment/batch_size.hpp"
-#include "job/identity.hpp"
+#include "job/reusable_run.hpp"
 #include "job/stages.hpp"
 #include "launch/launcher_stop_handler.hpp"
 #include "launch/run_launcher.hpp"

@@ -10,7 +10,7 @@
 #include "base/text.hpp"
 #include "io/run_lock.hpp"
 #include "log/maintenance.hpp"
-#include "log/open_log.hpp"
+#include "log/run_folders.hpp"
 
 namespace wmtp {
 

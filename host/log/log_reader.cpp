@@ -8,8 +8,8 @@
 #include "base/text.hpp"
 #include "log/log_option.hpp"
 #include "log/migrations.hpp"
-#include "log/open_log.hpp"
 #include "log/query_guard.hpp"
+#include "log/run_folders.hpp"
 
 namespace wmtp {
 namespace {

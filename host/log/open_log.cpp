@@ -134,11 +134,4 @@ void set_synchronous_normal(Database& database) {
 
 void set_synchronous_full(Database& database) { database.execute("PRAGMA synchronous = FULL"); }
 
-std::filesystem::path run_folder_path(const std::filesystem::path& database, int64_t run_id, const std::string& name) {
-  std::string safe = name;
-  for (char& c : safe)
-    if (c == '/' || uint8_t(c) < 0x20 || c == 0x7f) c = '-';
-  return database.parent_path() / (std::to_string(run_id) + "-" + safe);
-}
-
 }  // namespace wmtp

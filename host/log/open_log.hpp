@@ -22,7 +22,4 @@ void set_synchronous_normal(Database& database);
 /// For a run's start and end: a commit is on disk.
 void set_synchronous_full(Database& database);
 
-/// `<the database's folder>/<id>-<name>`; characters of the name that are invalid in file names become '-'.
-std::filesystem::path run_folder_path(const std::filesystem::path& database, int64_t run_id, const std::string& name);
-
 }  // namespace wmtp

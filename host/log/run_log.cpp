@@ -10,6 +10,7 @@
 #include "log/log_writer.hpp"
 #include "log/migrations.hpp"
 #include "log/open_log.hpp"
+#include "log/run_folders.hpp"
 
 namespace wmtp {
 namespace {

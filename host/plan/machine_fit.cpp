@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "base/machine.hpp"
 #include "base/text.hpp"
-#include "job/identity.hpp"
+#include "log/run_folders.hpp"
 #include "model/model_tensors.hpp"
 
 namespace wmtp {

@@ -17,6 +17,7 @@
 #include "io/scratch_folder.hpp"
 #include "job/job_request.hpp"
 #include "log/log_reader.hpp"
+#include "log/run_folders.hpp"
 #include "plan/experiment_plan.hpp"
 #include "report/runs.hpp"
 

@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "job/stages.hpp"
+#include "log/run_folders.hpp"
 #include "plan/experiment_plan.hpp"
 #include "plan/measured_rate.hpp"
 #include "report/compare.hpp"

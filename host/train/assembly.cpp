@@ -16,14 +16,15 @@
 #include "checkpoint/verify.hpp"
 #include "data/tokens/step_count.hpp"
 #include "data/torch/sources.hpp"
-#include "experiment/canonical.hpp"
 #include "experiment/device_rules.hpp"
 #include "experiment/key_place.hpp"
 #include "huggingface/initial_weights.hpp"
 #include "huggingface/params_file.hpp"
 #include "io/input_file.hpp"
-#include "job/identity.hpp"
+#include "job/find_model.hpp"
 #include "job/input_checks.hpp"
+#include "job/named_weights.hpp"
+#include "job/weights_hash.hpp"
 #include "memory/caught_error.hpp"
 #include "model/torch/precision_dtype.hpp"
 #include "plugins/torch/loader.hpp"
@@ -78,7 +79,7 @@ at::Tensor token_bytes(const Tokenizer& tokenizer, int64_t vocab_size) {
   return at::tensor(bytes);
 }
 
-ActivePipeline pipeline_of(const Identity& identity, const Experiment& experiment) {
+ActivePipeline pipeline_of(const RunIdentity& identity, const Experiment& experiment) {
   std::optional<PluginSetting> inner;
   if (identity.inner) inner = PluginSetting{*identity.inner, given_options(*experiment.inner)};
   ActivePipeline pipeline =
@@ -150,43 +151,7 @@ bool freezes(const ShardedModel& model) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, const PluginDescription*>> Identity::plugins() const {
-  std::vector<std::pair<std::string, const PluginDescription*>> all{{"pipeline", &pipeline}};
-  if (inner) all.emplace_back("inner", &*inner);
-  if (auxiliary_loss) all.emplace_back("auxiliary_loss", &*auxiliary_loss);
-  all.emplace_back("adapter", &adapter);
-  return all;
-}
-
-Identity agree_on_identity(Session& session, const Experiment& experiment, const Stages& stages) {
-  Identity identity;
-  std::map<std::string, std::pair<const PluginChoice*, PluginDescription*>> plugins{
-      {"pipeline", {&experiment.pipeline, &identity.pipeline}}, {"adapter", {&experiment.adapter, &identity.adapter}}};
-  if (experiment.inner) plugins["pipeline.inner"] = {&*experiment.inner, &identity.inner.emplace()};
-  if (experiment.auxiliary_loss)
-    plugins["auxiliary_loss"] = {&*experiment.auxiliary_loss, &identity.auxiliary_loss.emplace()};
-  IdentityParts parts;
-  std::vector<Peers::Input> inputs{{"experiment", config_hash(experiment, {}), {}}};
-  for (const auto& [name, hash] : input_hashes(experiment, stages, session.catalog(), session.job().database)) {
-    Peers::Input& input = inputs.emplace_back(Peers::Input{name, "", {}});
-    try {
-      parts[name] = input.content = hash();
-      const auto plugin = plugins.find(name);
-      if (plugin == plugins.end()) continue;
-      const auto& [choice, description] = plugin->second;
-      const PluginKind kind = from_name<PluginKind>(name).value_or(PluginKind::pipeline);
-      *description = session.catalog().describe(kind, choice->plugin);
-      input.content = description->sha256;
-    } catch (const Error& error) {
-      input.lack = error;
-    }
-  }
-  session.peers().check_inputs(inputs);
-  identity.config_hash = config_hash(experiment, parts);
-  return identity;
-}
-
-Assembly::Assembly(Session& session, const Experiment& experiment, const Identity& identity, const Stages& stages,
+Assembly::Assembly(Session& session, const Experiment& experiment, const RunIdentity& identity, const Stages& stages,
                    const std::function<void(const std::string&)>& log)
     : session_(session),
       experiment_(experiment),

@@ -6,37 +6,25 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "checkpoint/base_model.hpp"
 #include "checkpoint/torch/model_files.hpp"
 #include "data/torch/prepare.hpp"
+#include "job/identity.hpp"
 #include "shard/parameter_group.hpp"
+#include "train/run_identity.hpp"
 #include "train/session.hpp"
 #include "train/trainer.hpp"
 
 namespace wmtp {
-
-/// The identity of a run, compared between ranks before anything else.
-struct Identity {
-  std::string config_hash;
-  PluginDescription pipeline, adapter;
-  std::optional<PluginDescription> inner;  ///< of [pipeline.inner]
-  std::optional<PluginDescription> auxiliary_loss;
-
-  /// Every plugin with its table in the experiment: "pipeline", "inner", "auxiliary_loss", "adapter".
-  std::vector<std::pair<std::string, const PluginDescription*>> plugins() const;
-};
-/// [all ranks, collective] The error of Peers::check_inputs if ranks lack inputs or have different ones.
-Identity agree_on_identity(Session& session, const Experiment& experiment, const Stages& stages);
 
 /// Neither copyable nor movable: its parts refer to each other.
 class Assembly {
  public:
   /// [all ranks, collective] `stages`: the finished model of every stage of the experiment. `log` receives a line for
   /// each long-running part, on rank 0.
-  Assembly(Session& session, const Experiment& experiment, const Identity& identity, const Stages& stages,
+  Assembly(Session& session, const Experiment& experiment, const RunIdentity& identity, const Stages& stages,
            const std::function<void(const std::string&)>& log);
   Assembly(const Assembly&) = delete;
 

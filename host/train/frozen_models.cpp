@@ -6,9 +6,9 @@
 #include "experiment/model_config.hpp"
 #include "huggingface/initial_weights.hpp"
 #include "job/frozen_shape.hpp"
-#include "job/identity.hpp"
 #include "job/input_checks.hpp"
 #include "job/tokenizer_check.hpp"
+#include "job/weights_hash.hpp"
 #include "train/assembly.hpp"
 
 namespace wmtp {

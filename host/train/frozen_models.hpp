@@ -3,6 +3,7 @@
 #pragma once
 
 #include "data/torch/prepare.hpp"
+#include "job/identity.hpp"
 #include "step/active_pipeline.hpp"
 #include "train/session.hpp"
 #include "train/trainer.hpp"

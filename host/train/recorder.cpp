@@ -35,7 +35,7 @@ std::string host_name() {
   return name.data();
 }
 
-RunStart run_start(Session& session, const Experiment& experiment, const Identity& identity, int64_t parent_run) {
+RunStart run_start(Session& session, const Experiment& experiment, const RunIdentity& identity, int64_t parent_run) {
   RunStart start;
   start.name = experiment.name;
   start.command = session.job().command;
@@ -150,7 +150,7 @@ class Recorder::Progress {
   std::chrono::steady_clock::time_point last_line_;
 };
 
-Recorder::Recorder(Session& session, const Experiment& experiment, const Identity& identity, int64_t parent_run)
+Recorder::Recorder(Session& session, const Experiment& experiment, const RunIdentity& identity, int64_t parent_run)
     : session_(session), experiment_(experiment) {
   reset_memory_peak();  // this process may already have run a stage
   reset_time_used();

@@ -13,15 +13,17 @@
 #include "job/time_left.hpp"
 #include "log/run_log.hpp"
 #include "tokenizer/tokenizer.hpp"
-#include "train/assembly.hpp"
+#include "train/run_identity.hpp"
+#include "train/samples.hpp"
 #include "train/session.hpp"
+#include "train/trainer.hpp"
 
 namespace wmtp {
 
 class Recorder {
  public:
   /// [all ranks, collective] Rank 0 opens the log: Error(storage) if it cannot be used.
-  Recorder(Session& session, const Experiment& experiment, const Identity& identity, int64_t parent_run);
+  Recorder(Session& session, const Experiment& experiment, const RunIdentity& identity, int64_t parent_run);
   ~Recorder();
 
   /// The run's folder, on every rank.

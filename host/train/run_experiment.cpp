@@ -14,13 +14,16 @@
 #include "base/work_progress.hpp"
 #include "checkpoint/torch/folder_copies.hpp"
 #include "data/tokens/step_count.hpp"
+#include "job/identity.hpp"
 #include "job/input_checks.hpp"
 #include "job/stages.hpp"
+#include "log/run_folders.hpp"
 #include "memory/caught_error.hpp"
 #include "memory/phase.hpp"
 #include "model/torch/product_path.hpp"
 #include "process/process_stat.hpp"
 #include "train/assembly.hpp"
+#include "train/run_identity.hpp"
 #include "train/training_loop.hpp"
 
 namespace wmtp {
@@ -63,7 +66,7 @@ RunResult run_one(Session& session, const Experiment& as_read, const Stages& sta
   if (!session.writers().is_shared_folder())
     for (const auto& [table, stage] : stages)
       complete_on_every_host(session.channels(), session.writers(), stage.model);
-  const Identity identity = agree_on_identity(session, experiment, stages);
+  const RunIdentity identity = agree_on_identity(session, experiment, stages);
   Recorder recorder(session, experiment, identity, from.run_id);
   ExitStatus status = ExitStatus::bug;
   try {

@@ -12,6 +12,7 @@
 #include "comm/torch/file_writers.hpp"
 #include "comm/torch/peers.hpp"
 #include "job/job_request.hpp"
+#include "log/run_folders.hpp"
 #include "plugins/catalog.hpp"
 
 namespace wmtp {

@@ -14,15 +14,16 @@
 #include "data/tokens/step_count.hpp"
 #include "inference/model_requests.hpp"
 #include "io/durable_file.hpp"
-#include "job/identity.hpp"
+#include "job/reusable_run.hpp"
+#include "log/run_folders.hpp"
 #include "memory/phase.hpp"
 #include "train/equal_states.hpp"
 #include "train/step_profile.hpp"
 
 namespace wmtp {
 
-TrainingLoop::TrainingLoop(Session& session, const Experiment& experiment, const Identity& identity, Assembly& assembly,
-                           Recorder& recorder)
+TrainingLoop::TrainingLoop(Session& session, const Experiment& experiment, const RunIdentity& identity,
+                           Assembly& assembly, Recorder& recorder)
     : session_(session),
       experiment_(experiment),
       identity_(identity),
@@ -215,8 +216,8 @@ void TrainingLoop::warn_of_rebuilt_plugins(const Manifest& manifest, const std::
   for (const auto& [part, plugin] : identity_.plugins()) {
     const auto saved = manifest.plugins.find(part + " " + plugin->name);
     if (saved != manifest.plugins.end() && saved->second != plugin->sha256)
-      log_warning(rebuilt_text(folder.string() + ": it was saved with",
-                               part + " " + plugin->name + " " + plugin->version));
+      log_warning(
+          rebuilt_text(folder.string() + ": it was saved with", part + " " + plugin->name + " " + plugin->version));
   }
 }
 

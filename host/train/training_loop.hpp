@@ -15,6 +15,7 @@
 #include "job/stages.hpp"
 #include "train/assembly.hpp"
 #include "train/recorder.hpp"
+#include "train/run_identity.hpp"
 #include "train/session.hpp"
 #include "train/spin_throttle.hpp"
 
@@ -23,7 +24,7 @@ namespace wmtp {
 /// The destructor finishes and logs a save in flight, however the run ends.
 class TrainingLoop {
  public:
-  TrainingLoop(Session& session, const Experiment& experiment, const Identity& identity, Assembly& assembly,
+  TrainingLoop(Session& session, const Experiment& experiment, const RunIdentity& identity, Assembly& assembly,
                Recorder& recorder);
   ~TrainingLoop();
   TrainingLoop(const TrainingLoop&) = delete;
@@ -79,7 +80,7 @@ class TrainingLoop {
 
   Session& session_;
   const Experiment& experiment_;
-  const Identity& identity_;
+  const RunIdentity& identity_;
   Assembly& assembly_;
   Recorder& recorder_;
   StateSaver saver_;

@@ -51,6 +51,7 @@
 #include "job/engine_requests.hpp"
 #include "job/job_request.hpp"
 #include "job/weighing_job.hpp"
+#include "log/run_folders.hpp"
 #include "memory/allocator.hpp"
 #include "memory/caught_error.hpp"
 #include "model/torch/kernels/rows.hpp"

@@ -1,10 +1,9 @@
-// What a rank, which writes no model, and an experiment, whose inputs must not change, may take as weights.
+// What a rank, which writes no model, may take as one.
 #include "job/find_model.hpp"
 
 #include "base/sha256.hpp"
 #include "checkpoint/base_model.hpp"
-#include "huggingface/params_file.hpp"
-#include "job/identity.hpp"
+#include "log/run_folders.hpp"
 #include "support/log_fixture.hpp"
 #include "support/test_folder.hpp"
 
@@ -25,20 +24,6 @@ TEST_F(FindModel, OfAPartialCheckpointIsTheCompleteOneInTheCacheWhichARankDoesNo
       cache_folder_path(file_) / "models" / file_sha256_hex(checkpoint / manifest_file_name).substr(0, 16);
   std::filesystem::create_directories(complete);
   EXPECT_EQ(find_complete_model(checkpoint, file_), complete);
-}
-
-TEST_F(FindModel, OfAnActiveRunIsAStepThatTheExperimentNames) {
-  Experiment experiment;
-  experiment.file = "/experiments/a.toml";
-  RunLog log(file_, start("base"));
-  test::put(test::save_checkpoint(log.run_folder(), 3) / params_file_name, "{}");
-  const std::string refused = refusal(ExitStatus::data, [&] { find_weights("run:base", experiment, file_); });
-  EXPECT_EQ(refused,
-            "/experiments/a.toml: weights = \"run:base\": that run is active, and its newest checkpoint changes; name "
-            "one as run:base@STEP");
-  EXPECT_EQ(find_weights("run:base@3", experiment, file_).folder.filename(), checkpoint_name(3));
-  log.end(ExitStatus::interrupted);
-  EXPECT_EQ(find_weights("run:base", experiment, file_).folder.filename(), checkpoint_name(3));
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 #include "job/stages.hpp"
 
 #include "checkpoint/manifest.hpp"
+#include "job/identity.hpp"
+#include "log/run_folders.hpp"
+#include "plugins/catalog.hpp"
 #include "support/log_fixture.hpp"
 #include "support/test_folder.hpp"
 

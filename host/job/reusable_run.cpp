@@ -1,0 +1,51 @@
+#include "job/reusable_run.hpp"
+
+#include <map>
+
+#include "base/error.hpp"
+#include "checkpoint/verify.hpp"
+#include "log/run_folders.hpp"
+
+namespace wmtp {
+
+std::optional<RunInfo> reusable_run(const std::string& config_hash, const std::filesystem::path& database,
+                                    const std::string& since,
+                                    const std::function<bool(const LogReader&, int64_t run)>& fits) {
+  const LogReader log(database);
+  for (const auto& run : log.finished_with_hash(config_hash, since)) {
+    if (fits && !fits(log, run.id)) continue;
+    try {
+      verify_checkpoint(model_in(run.folder));
+      return run;
+    } catch (const Error& error) {
+      if (error.status() != ExitStatus::data) throw;  // damaged or missing: an older one may be complete
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> rebuilt_plugins(const LogReader& log, int64_t run, const Experiment& e,
+                                         const Catalog& catalog) {
+  std::map<std::string, const PluginChoice*> choices{{"pipeline", &e.pipeline}, {"adapter", &e.adapter}};
+  if (e.inner) choices["inner"] = &*e.inner;
+  if (e.auxiliary_loss) choices["auxiliary_loss"] = &*e.auxiliary_loss;
+  std::vector<std::string> rebuilt;
+  const Table then = log.query("SELECT kind, version, sha256 FROM run_plugins WHERE run_id = ?1 ORDER BY kind", {run});
+  for (const Row& row : then.rows) {
+    const auto choice = choices.find(row[0].get<std::string>());
+    if (choice == choices.end()) continue;
+    const auto& [part, plugin] = *choice;
+    const PluginKind kind = from_name<PluginKind>(part).value_or(PluginKind::pipeline);  // "inner" is one, too
+    const PluginDescription now = catalog.describe(kind, plugin->plugin);
+    if (row[1] == now.version && row[2] != now.sha256)
+      rebuilt.push_back(std::string(to_string(kind)) + " " + now.name + " " + now.version);
+  }
+  return rebuilt;
+}
+
+std::string rebuilt_text(const std::string& use, const std::string& plugin) {
+  return use + " another file of " + plugin +
+         " than the one here; if its results have changed, raise the version in the plugin and train again";
+}
+
+}  // namespace wmtp

@@ -1,0 +1,30 @@
+// Finished runs that need not be trained again, and what they were made with that their hash does not show.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiment/experiment.hpp"
+#include "log/log_reader.hpp"
+#include "plugins/catalog.hpp"
+
+namespace wmtp {
+
+/// The newest finished run with this hash whose model/ passes verification; `since`: as in ResumeRule. `fits`: what
+/// else is wanted of a run.
+std::optional<RunInfo> reusable_run(const std::string& config_hash, const std::filesystem::path& database,
+                                    const std::string& since = "",
+                                    const std::function<bool(const LogReader&, int64_t run)>& fits = nullptr);
+
+/// The plugins that the run loaded from another file than the one here of the same version, as "pipeline focal 1.0".
+/// The hash of an experiment has their versions only.
+std::vector<std::string> rebuilt_plugins(const LogReader& log, int64_t run, const Experiment& experiment,
+                                         const Catalog& catalog);
+/// The warning about one of them; `use`: "run 3 is of", "step-000040: it was saved with".
+std::string rebuilt_text(const std::string& use, const std::string& plugin);
+
+}  // namespace wmtp

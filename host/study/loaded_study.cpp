@@ -1,0 +1,38 @@
+#include "study/loaded_study.hpp"
+
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "log/log_reader.hpp"
+#include "study/evaluations.hpp"
+#include "study/results.hpp"
+
+namespace wmtp {
+
+LoadedStudy::LoadedStudy(const std::string& file, const JobRequest& request, SourceTexts& texts)
+    : request_(request), texts_(texts), catalog_(request.plugin_folders), study_(read_study(file, texts)) {
+  members_ = load_members(study_, request_, catalog_, texts_);
+  check_evaluations(study_, {study_.seeds.front()});
+  definition_ = study_definition(study_, members_);
+  warn_of_unfinished_schedules();
+  for (const std::string& warning : unknown_metrics(LogReader(members_.database), study_.metrics()))
+    log_warning(study_.file.string() + ": " + warning);
+}
+
+double LoadedStudy::operations_per_step(const StudyRun& run) {
+  const auto [known, is_new] = operations_per_step_.try_emplace(run.member);
+  if (is_new) known->second = member_cost(load_run(run, request_, catalog_, texts_), catalog_).operations_per_step;
+  return known->second;
+}
+
+void LoadedStudy::warn_of_unfinished_schedules() const {
+  if (study_.budgets.size() == 1) return;  // the end
+  for (size_t i = 0; i < study_.members.size(); ++i)
+    if (const Schedule name = members_.jobs[i].experiment.schedule.name; name != Schedule::constant) {
+      log_warning(study_.file.string() + ": its budgets compare runs before their end, where the learning rate of " +
+                  printable(study_.members[i].name) + " still falls (schedule.name = " + printable(to_string(name)) +
+                  "), so that they favour the shorter run; state schedule.name = \"constant\"");
+      return;
+    }
+}
+
+}  // namespace wmtp

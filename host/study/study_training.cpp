@@ -1,0 +1,140 @@
+#include "study/study_training.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "log/log_reader.hpp"
+#include "study/analysis.hpp"
+#include "study/evaluations.hpp"
+
+namespace wmtp {
+namespace {
+
+std::vector<StudyRun> lacking(const Study& study, std::vector<StudyRun> runs, const std::vector<StudyResult>& known) {
+  std::erase_if(runs, [&](const StudyRun& run) {
+    return find_result(known, study.members[run.member].name, run.seed) != nullptr;
+  });
+  return runs;
+}
+
+TrainedRuns trained(const std::vector<StudyRun>& runs, const StudyRunner& runner) {
+  TrainedRuns found = runner.train(runs);
+  const auto is_interrupted = [](const TrainedRuns::End& end) { return end.code == int(ExitStatus::interrupted); };
+  if (std::ranges::any_of(found.ends, is_interrupted)) throw StudyInterrupted();
+  return found;
+}
+
+StudyResult result_of(const Study& study, const StudyRunner& runner, const StudyRun& run, const TrainedRuns::End& end) {
+  StudyResult found;
+  found.member = study.members[run.member].name;
+  found.seed = run.seed;
+  found.diverged = end.code != 0;
+  const LogReader log(runner.database);
+  read_curves(log, end.run, study.metrics(), found);
+  if (found.diverged) return found;
+  evaluate_run(study, end.run, run.seed, runner.database, runner.plugin_folders);
+  read_evaluations(log, end.run, study, found);
+  return found;
+}
+
+/// Returns the exit code.
+int train(const Study& study, const StudyRunner& runner, const std::vector<StudyRun>& runs,
+          const std::vector<TunedChoice>& choices, std::vector<StudyResult>& results) {
+  if (runs.empty()) return 0;
+  const TrainedRuns outcome = trained(runs, runner);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (outcome.ends[i].run == 0) continue;
+    StudyResult found = result_of(study, runner, runs[i], outcome.ends[i]);
+    found.choice = choices[runs[i].member];
+    found.operations_per_step = runner.operations_per_step(runs[i]);
+    results.push_back(std::move(found));
+  }
+  return outcome.exit_code;
+}
+
+/// The best choice of every member with tuned keys, or the one that its known results have. Error(data) if one has
+/// none.
+std::vector<TunedChoice> tune(const Study& study, const StudyRunner& runner, const std::vector<StudyResult>& known,
+                              std::vector<TriedChoice>& all) {
+  std::vector<TunedChoice> chosen(study.members.size());
+  for (const StudyResult& one : known)
+    for (size_t i = 0; i < chosen.size(); ++i)
+      if (one.member == study.members[i].name) chosen[i] = one.choice;
+  std::vector<size_t> open;
+  for (size_t i = 0; i < chosen.size(); ++i)
+    if (!study.members[i].tuned.empty() && chosen[i].empty()) open.push_back(i);
+  std::vector<StudyRun> runs;
+  for (const size_t i : open)
+    std::ranges::move(tuning_runs(study, i, tuned_choices(study, i)), std::back_inserter(runs));
+  if (runs.empty()) return chosen;
+  const TrainedRuns outcome = trained(runs, runner);
+  if (outcome.exit_code != 0)
+    throw Error(ExitStatus(outcome.exit_code), "a run of the tuning failed; the same command continues the study");
+  size_t next = 0;
+  for (const size_t i : open) {
+    const std::vector<TunedChoice> choices = tuned_choices(study, i);
+    std::vector<TriedChoice> tried;
+    for (const TunedChoice& choice : choices) {
+      tried.push_back({study.members[i].name, choice, {}});
+      for (size_t k = 0; k < study.tuning.seeds.size(); ++k, ++next)
+        tried.back().values.push_back(
+            value_at(result_of(study, runner, runs[next], outcome.ends[next]), study.metric, BudgetUnit::end, 0));
+    }
+    const auto best = best_choice(study, tried);
+    if (!best)
+      throw Error(ExitStatus::data, study.members[i].place + ": the tuning of member " +
+                                        printable(study.members[i].name) + " has no choice whose runs all have a " +
+                                        study.metric + " at their end; state other values");
+    std::ranges::move(tried, std::back_inserter(all));
+    chosen[i] = choices[*best];
+    log_info("tuned " + study.members[i].name + ": " + join_names(chosen[i]) + ", the best of " +
+             counted(int64_t(choices.size()), "choice"));
+  }
+  return chosen;
+}
+
+}  // namespace
+
+bool lacks_runs(const Study& study, const StudyResults& results) {
+  const std::vector<TunedChoice> any(study.members.size());
+  return !lacking(study, study_runs(stopped_study(study, results), any), results.runs).empty();
+}
+
+int train_study(const Study& study, const StudyRunner& runner, StudyResults& results) {
+  check_evaluations(study, study.seeds);
+  const std::vector<StudyResult> known = results.runs;
+  const std::vector<TunedChoice> choices = tune(study, runner, known, results.tried);
+  std::vector<int64_t> looks = study.stops;
+  looks.push_back(int64_t(study.seeds.size()));
+  int code = 0;
+  for (const int64_t look : looks) {
+    Study so_far = study;
+    so_far.seeds.resize(size_t(look));
+    results.runs = known;
+    code = train(study, runner, lacking(study, study_runs(so_far, choices), known), choices, results.runs);
+    std::ranges::stable_sort(results.runs, {}, [&](const StudyResult& one) {
+      return std::ranges::find(study.seeds, one.seed) - study.seeds.begin();
+    });
+    if (stopped_study(study, results).seeds.size() < study.seeds.size()) break;
+  }
+  return code;
+}
+
+int train_pilot(const Study& study, const StudyRunner& runner) {
+  if (study.pilot_seeds.empty())
+    throw Error(ExitStatus::usage, study.file.string() +
+                                       ": --pilot: the study states no seeds of a pilot; add them, other ones than "
+                                       "its own: pilot = [1, 2, 3]");
+  check_evaluations(study, study.pilot_seeds);
+  const std::vector<StudyRun> runs = pilot_runs(study, study.pilot_seeds);
+  const TrainedRuns outcome = trained(runs, runner);
+  for (size_t i = 0; i < runs.size(); ++i)
+    if (outcome.ends[i].run != 0) result_of(study, runner, runs[i], outcome.ends[i]);
+  return outcome.exit_code;
+}
+
+}  // namespace wmtp
