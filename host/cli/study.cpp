@@ -166,6 +166,7 @@ int study(const Options& options, const GlobalOptions& globals) {
   SourceTexts texts;
   LoadedStudy loaded(options.file, common, texts);
   if (!options.results.empty()) return report_results(options, loaded);
+  loaded.warn_of_unknown_metrics();
   const StudyRunner runner{loaded.database(), globals.plugin_folders,
                            [&](const std::vector<StudyRun>& runs) { return train(runs, common, options.jobs, texts); },
                            [&](const StudyRun& run) { return loaded.operations_per_step(run); }};
@@ -191,6 +192,7 @@ int study(const Options& options, const GlobalOptions& globals) {
 int plan_study(const std::string& file, bool json, const GlobalOptions& globals) {
   SourceTexts texts;
   const LoadedStudy loaded(file, common_request(globals), texts);
+  loaded.warn_of_unknown_metrics();
   const StudyPlan plan = print_plan_of(loaded, json);
   const std::string begun = begun_at(loaded.database(), loaded.study().name);
   if (begun.empty()) {

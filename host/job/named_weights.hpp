@@ -1,4 +1,4 @@
-// The weights that an experiment names: beside its file, or of a run in the log. They must not change between the hash
+// The weights that an experiment names: by a path, or by the run that made them. They must not change between the hash
 // and the training, so an active run, whose newest checkpoint a user may name (job/find_model.hpp), counts only with a
 // step.
 #pragma once

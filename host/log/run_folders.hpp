@@ -1,4 +1,4 @@
-// Where the runs of a log keep their files: in a folder of each run beside the database, and in one that all share.
+// Where the runs of a log keep their files: in a folder of each run next to the database, and in one that all share.
 #pragma once
 
 #include <cstdint>

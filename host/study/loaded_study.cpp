@@ -14,14 +14,17 @@ LoadedStudy::LoadedStudy(const std::string& file, const JobRequest& request, Sou
   check_evaluations(study_, {study_.seeds.front()});
   definition_ = study_definition(study_, members_);
   warn_of_unfinished_schedules();
-  for (const std::string& warning : unknown_metrics(LogReader(members_.database), study_.metrics()))
-    log_warning(study_.file.string() + ": " + warning);
 }
 
 double LoadedStudy::operations_per_step(const StudyRun& run) {
   const auto [known, is_new] = operations_per_step_.try_emplace(run.member);
   if (is_new) known->second = member_cost(load_run(run, request_, catalog_, texts_), catalog_).operations_per_step;
   return known->second;
+}
+
+void LoadedStudy::warn_of_unknown_metrics() const {
+  for (const std::string& warning : unknown_metrics(LogReader(members_.database), study_.metrics()))
+    log_warning(study_.file.string() + ": " + warning);
 }
 
 void LoadedStudy::warn_of_unfinished_schedules() const {

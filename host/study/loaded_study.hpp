@@ -16,8 +16,7 @@ namespace wmtp {
 class LoadedStudy {
  public:
   /// `request`: what is common to all runs, as of load_members. `texts` outlives this object. Warns where the budgets
-  /// favour a member, and of metrics that no run of the log has. Errors of read_study, load_members and
-  /// check_evaluations.
+  /// favour a member. Errors of read_study, load_members and check_evaluations.
   LoadedStudy(const std::string& file, const JobRequest& request, SourceTexts& texts);
   LoadedStudy(const LoadedStudy&) = delete;
 
@@ -26,6 +25,8 @@ class LoadedStudy {
   /// Reads the data of the first seed. Error(data) if they are not there.
   Json inputs() const { return study_inputs(study_, members_, catalog_); }
   const std::filesystem::path& database() const { return members_.database; }
+  /// Of metrics that the log's runs lack. For what trains or plans: results of other machines have what they have.
+  void warn_of_unknown_metrics() const;
   StudyPlan plan() const { return plan_of_study(study_, members_, request_, catalog_, texts_); }
 
   /// The same for all seeds of a member, whose tuned keys are chosen once. Errors of load_run and member_cost.
