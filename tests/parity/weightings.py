@@ -267,9 +267,9 @@ def of(head, plugin, **options):
     return globals()[plugin](head, **{name: at_step(option, head.step) for name, option in options.items()})
 
 
-def of_all(heads, plugin, **options):
+def of_all(views, plugin, **options):
     """[B, S] by target: the weights that a plugin gives to all heads at once; None if it weighs each by itself."""
     if plugin != "rho1" or options.get("heads") != "all":
         return None
     options = {name: option for name, option in options.items() if name != "heads"}
-    return rho1_of_all(heads, **{name: at_step(option, heads[0].step) for name, option in options.items()})
+    return rho1_of_all(views, **{name: at_step(option, views[0].step) for name, option in options.items()})
