@@ -131,9 +131,9 @@ def figures(case, step_seconds, first_step_ns, begun_ns, peak_bytes, net_bytes):
             NET: net_bytes / 2**20, FIRST_STEP: (first_step_ns - begun_ns) / 1e9}
 
 
-def run_host(folder, case):
+def run_host(folder, case, host=HOST):
     begun = time.time_ns()
-    ended = subprocess.run([HOST, "run", folder / "bench.toml", "-q"], cwd=folder, env=users_environment(),
+    ended = subprocess.run([host, "run", folder / "bench.toml", "-q"], cwd=folder, env=users_environment(),
                            stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if ended.returncode:
         raise SystemExit(f"wmtp-host ended with exit code {ended.returncode}\n{ended.stderr}")
