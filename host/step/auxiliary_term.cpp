@@ -122,7 +122,9 @@ Tensor AuxiliaryTerm::gradient(const Tensor& logits, int64_t begin, int64_t n) {
   const auto teacher = [&](const LinearCrossEntropy& output, const Tensor& hidden) {
     if (!hidden.defined()) return Tensor();
     if (n == 0) return at::empty_like(logits, at::kFloat);
-    return output.logits(hidden.narrow(0, begin, m), n).to(at::kFloat);
+    const bool is_last = begin + m == rows_.targets.size(0);
+    const Tensor logits_of = output.logits(hidden.narrow(0, begin, is_last ? hidden.size(0) - begin : m), n);
+    return logits_of.narrow(0, 0, m).to(at::kFloat);
   };
   Chunk chunk{rows_.head,
               logits.detach().to(at::kFloat).requires_grad_(true),

@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 
+#include "model/torch/linear_cross_entropy.hpp"
 #include "shard/sequence_split.hpp"
 #include "step/micro_batch_context.hpp"
 
@@ -16,12 +17,13 @@ struct HeadRows {
   Positions sources;           ///< those that have a target position
   int64_t most;                ///< number of rows of the rank with the most, of those that divide the vocabulary
   at::Tensor index;            ///< [N] into the B * sources.count of them; undefined: all
-  at::Tensor hidden, targets;  ///< [N,D], [N]
+  at::Tensor hidden, targets;  ///< [P,D] and [N]: P is N, or more with padding (rows_with_padding)
 
-  /// [N,...] of values [B,L',...] whose position `first` belongs to the first of the sources.
+  /// [P,...] of values [B,L',...] whose position `first` belongs to the first of the sources.
   at::Tensor of(const at::Tensor& values, int64_t first) const {
     const at::Tensor rows = values.narrow(1, first, sources.count).flatten(0, 1);
-    return index.defined() ? rows.index_select(0, index) : rows.contiguous();
+    if (!index.defined()) return rows.contiguous();
+    return hidden.size(0) > index.size(0) ? rows_with_padding(rows, index) : rows.index_select(0, index);
   }
 };
 

@@ -185,7 +185,7 @@ TokenLoss::Gradient TokenLoss::gradient_after_loss_pass(const HeadRows& rows,
 std::optional<int64_t> TokenLoss::bound_on_selected(const HeadRows& rows, const Weights& weights) const {
   if (weights.max_nonzero_share == 1 || has_auxiliary_loss(rows.head)) return {};
   const bool is_meta = rows.hidden.is_meta(), has_all_rows = channels_.data_ranks() == 1 && model_.split().is_whole();
-  const int64_t count = is_meta && model_.vocabulary() ? rows.most : rows.hidden.size(0),
+  const int64_t count = is_meta && model_.vocabulary() ? rows.most : rows.targets.size(0),
                 selected = int64_t(std::ceil(weights.max_nonzero_share * double(count)));
   if (is_meta && (on_cpu(rows.hidden) || !has_all_rows)) return selected;  // there are no values to count
   if (!on_cuda(rows.hidden) || !has_all_rows || rows.step.counts_selections()) return {};
@@ -242,7 +242,8 @@ HeadRows TokenLoss::head_rows(MicroBatchContext& step, int64_t head, const Tenso
   const Tensor valid = micro.sources(head).narrow(1, sources.first, sources.count).reshape({-1});
   const bool is_counted = !valid.is_cpu() && model_.split().is_whole();  // then the host need not wait for the number
   rows.index = (is_counted ? at::nonzero_static(valid, count) : valid.nonzero()).squeeze(1);
-  rows.hidden = rows.hidden.index_select(0, rows.index);
+  rows.hidden = model_.vocabulary() ? rows.hidden.index_select(0, rows.index)
+                                    : rows_with_padding(rows.hidden, rows.index);
   rows.targets = rows.targets.index_select(0, rows.index);
   if (const RankExchange* ranks = model_.vocabulary()) {
     const int64_t first = model_.split().local_positions(S).first - ranks->rank() * hidden.size(1);  // of these ranks

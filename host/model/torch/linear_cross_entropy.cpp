@@ -20,8 +20,6 @@ void put(Scores& all, int64_t begin, const Scores& chunk) {
     if (to[i]->defined()) to[i]->narrow(0, begin, from[i]->size(0)).copy_(*from[i]);
 }
 
-/// Row counts of products are multiples of this: oneDNN's setup for each new number of rows takes a tenth of a product
-/// of 600 rows with 8,192 x 256 in bf16, and the number of selected tokens changes from step to step.
 constexpr int64_t rows_together = 16;
 
 /// The rows `chosen` of `part`, padded with zeros to a multiple of rows_together, at most `most` rows in total.
@@ -37,25 +35,35 @@ Tensor selected(const Tensor& part, const Tensor& chosen, int64_t most) {
   return rows;
 }
 
+/// `values` [n], and zeros after them up to `rows`.
+Tensor with_zeros(const Tensor& values, int64_t rows) {
+  const int64_t count = values.size(0);
+  return count == rows ? values : at::constant_pad_nd(values, {0, rows - count});
+}
+
 }  // namespace
+
+Tensor rows_with_padding(const Tensor& all, const Tensor& index) {
+  return selected(all, index, round_up(index.size(0), rows_together));
+}
 
 /// Tokens whose gradients are computed. An undefined `from` means all.
 struct LinearCrossEntropy::Chosen {
-  Tensor from;              ///< [n] index of each
-  Tensor to;                ///< [n] the same, but the index after the last token for an entry without a token
-  bool has_spares = false;  ///< whether there may be entries without a token
+  Tensor from;         ///< [n] index of each
+  Tensor to;           ///< [n] the same, but `spare` for an entry without a token
+  int64_t spare = -1;  ///< the index after the last token; -1 if every entry has a token
+
+  bool has_spares() const { return spare >= 0; }
 
   int64_t count() const { return from.size(0); }
   /// Whether to differentiate all of `rows` instead: to omit fewer than a sixteenth saves less time than it takes to
   /// copy the logits of the others. Those of rows that ranks without so many tokens fill up are such few.
-  bool are_all(int64_t rows) const { return !from.defined() || (!has_spares && 16 * (rows - count()) < rows); }
-  Chosen narrow(int64_t begin, int64_t n) const {
-    return {from.narrow(0, begin, n), to.narrow(0, begin, n), has_spares};
-  }
+  bool are_all(int64_t rows) const { return !from.defined() || (!has_spares() && 16 * (rows - count()) < rows); }
+  Chosen narrow(int64_t begin, int64_t n) const { return {from.narrow(0, begin, n), to.narrow(0, begin, n), spare}; }
   /// Those of `all` [N], at most `most`; 0 for an entry without a token, so that its row contributes nothing.
   Tensor coefficients(const Tensor& all, int64_t most) const {
     const Tensor rows = selected(all, from, most);
-    if (has_spares) rows.narrow(0, 0, count()).masked_fill_(to >= all.size(0), 0);
+    if (has_spares()) rows.narrow(0, 0, count()).masked_fill_(to == spare, 0);
     return rows;
   }
 };
@@ -77,7 +85,7 @@ LinearCrossEntropy::Chosen LinearCrossEntropy::nonzero(const Tensor& coefficient
     return {index, index};
   }
   const Tensor index = at::nonzero_static(coefficients, *at_most, /*fill_value=*/N).squeeze(1);
-  return {index.clamp_max(N - 1), index, /*has_spares=*/true};
+  return {index.clamp_max(N - 1), index, /*spare=*/N};
 }
 
 /// Those with a nonzero coefficient; in a step without values, `nonzero_share` of all.
@@ -88,7 +96,7 @@ LinearCrossEntropy::Chosen LinearCrossEntropy::found(const Tensor& coefficients,
   return {index, index};
 }
 
-/// Tokens differentiated in one product: n, or with a VocabularySplit n of each rank.
+/// Tokens differentiated in one product: n, of which the last may be padding, or with a VocabularySplit n of each rank.
 struct LinearCrossEntropy::Chunk {
   Tensor hidden, targets, logits, log_sum, coefficient;  // [n,D], [n], [n,V], [n] and [n]
   Tensor added = {};                                     // [at most n, V], to the gradient of the logits; or undefined
@@ -125,16 +133,23 @@ LinearCrossEntropy::Chunk LinearCrossEntropy::chunk_of(const Tensor& hidden, con
   return chunk;
 }
 
+/// Of `all` [P,D] those of `own` of `count` tokens from `begin`; of the last ones with the padding.
+Tensor LinearCrossEntropy::chunk_rows(const Tensor& all, int64_t begin, int64_t own, int64_t count) {
+  return all.narrow(0, begin, begin + own == count ? all.size(0) - begin : own);
+}
+
 /// Of this rank's tokens, which have these targets.
 ScoredLogits LinearCrossEntropy::scored(const Chunk& chunk, const Tensor& targets, ScoreRequest request) const {
-  if (!split_) return cross_entropy(chunk.logits, chunk.targets, request);
+  if (!split_) return cross_entropy(chunk.logits.narrow(0, 0, targets.size(0)), targets, request);
   return split_->scored(chunk.logits, chunk.targets, targets, request);
 }
 
 /// Completes a chunk by what this rank's tokens have.
 void LinearCrossEntropy::complete(Chunk& chunk, Tensor log_sum, Tensor coefficient, int64_t n) const {
-  chunk.log_sum = std::move(log_sum);
-  chunk.coefficient = std::move(coefficient);
+  const int64_t rows = split_ ? log_sum.size(0) : chunk.hidden.size(0);
+  if (!split_) chunk.targets = with_zeros(chunk.targets, rows);
+  chunk.log_sum = with_zeros(log_sum, rows);
+  chunk.coefficient = with_zeros(coefficient, rows);
   if (!split_) return;
   const Tensor all = split_->gathered(at::stack({chunk.log_sum, chunk.coefficient}, 1), n);
   chunk.log_sum = all.select(1, 0).contiguous();
@@ -169,7 +184,7 @@ Scores LinearCrossEntropy::scores(const Tensor& hidden, const Tensor& targets, S
 Scores LinearCrossEntropy::score(const Tensor& hidden, const Tensor& targets, ScoreRequest request, ScoredChunk* kept,
                                  int64_t most) const {
   const MemoryScope scope(MemoryCategory::logits);
-  const int64_t count = hidden.size(0), whole = split_ ? most : count;
+  const int64_t count = targets.size(0), whole = split_ ? most : count;
   const Tensor weight = output_.weight();
   Scores all = empty_scores(count, hidden.options(), request);
   if (kept) {
@@ -179,7 +194,7 @@ Scores LinearCrossEntropy::score(const Tensor& hidden, const Tensor& targets, Sc
   }
   for_each_chunk(count, most, hidden.is_meta(), [&](int64_t begin, int64_t n, int64_t own) {
     const Tensor own_targets = targets.narrow(0, begin, own);
-    const Chunk chunk = chunk_of(hidden.narrow(0, begin, own), own_targets, n, weight);
+    const Chunk chunk = chunk_of(chunk_rows(hidden, begin, own, count), own_targets, n, weight);
     const auto [scores, log_sum] = scored(chunk, own_targets, request);
     put(all, begin, scores);
     if (!kept) return;
@@ -196,19 +211,20 @@ LinearCrossEntropy::Result LinearCrossEntropy::one_pass(const Tensor& hidden, co
                                                         ScoreRequest request, int64_t most, const Addition& addition,
                                                         double nonzero_share) const {
   const MemoryScope scope(MemoryCategory::logits);
-  const int64_t count = hidden.size(0);
+  const int64_t count = targets.size(0);
   const Tensor weight = output_.weight();
   Result result{empty_scores(count, hidden.options(), request), at::empty_like(hidden)};
   for_each_chunk(count, most, hidden.is_meta(), [&](int64_t begin, int64_t n, int64_t own) {
     const Tensor own_targets = targets.narrow(0, begin, own);
-    Chunk chunk = chunk_of(hidden.narrow(0, begin, own), own_targets, n, weight);
+    Chunk chunk = chunk_of(chunk_rows(hidden, begin, own, count), own_targets, n, weight);
     auto [scores, log_sum] = scored(chunk, own_targets, request);
     put(result.scores, begin, scores);
     complete(chunk, std::move(log_sum), own > 0 ? coefficients(scores, begin).contiguous() : scores.losses, n);
     const Chosen chosen = sparse && !addition ? found(chunk.coefficient, nonzero_share) : Chosen();
     add(chunk, addition, begin, own, n);
-    differentiate_here(std::move(chunk), chosen, weight, result.d_hidden.narrow(0, begin, own));
+    differentiate_here(std::move(chunk), chosen, weight, chunk_rows(result.d_hidden, begin, own, count));
   });
+  result.d_hidden = result.d_hidden.narrow(0, 0, count);
   return result;
 }
 
@@ -245,9 +261,10 @@ Tensor LinearCrossEntropy::gradients(const Tensor& hidden, const Tensor& targets
   TORCH_CHECK(!split_ || !at_most || hidden.is_meta(), "ranks that divide the vocabulary count tokens with a weight");
   const Tensor weight = output_.weight();
   const bool chooses_of_ranks = split_ && kept.logits_.defined();  // in the chunk of all, below
-  const int64_t N = hidden.size(0);
+  const int64_t N = targets.size(0);
   const Chosen chosen = chooses_of_ranks ? Chosen() : nonzero(coefficients, addition ? std::optional(N) : at_most);
-  Tensor d_hidden = at::zeros({N + (chosen.has_spares ? 1 : 0), hidden.size(1)}, hidden.options());
+  const int64_t rows = std::max(hidden.size(0), N + (chosen.has_spares() ? 1 : 0));
+  Tensor d_hidden = at::zeros({rows, hidden.size(1)}, hidden.options());
   if (kept.logits_.defined()) {
     Chunk chunk{split_ ? kept.hidden_ : hidden, split_ ? kept.targets_ : targets, std::move(kept.logits_), {}, {}};
     complete(chunk, kept.log_sums_, coefficients.contiguous(), kept.most_);

@@ -68,6 +68,36 @@ TEST_P(LinearCrossEntropyOfChunks, OnePassComputesLossesAndBothGradients) {
   EXPECT_LT(distance(store.gradient(handle_), expected.d_weight), 2e-6);
 }
 
+TEST_P(LinearCrossEntropyOfChunks, PaddingChangesNothing) {
+  const Tensor index = at::arange(1, num_tokens, 2), targets = targets_.index_select(0, index);
+  const Tensor few = hidden_.index_select(0, index), padded = rows_with_padding(hidden_, index);
+  ASSERT_GT(padded.size(0), few.size(0));
+  EXPECT_EQ(padded.size(0) % 16, 0);
+  EXPECT_TRUE(at::equal(padded.narrow(0, 0, few.size(0)), few));
+  EXPECT_EQ(padded.narrow(0, few.size(0), padded.size(0) - few.size(0)).count_nonzero().item<int64_t>(), 0);
+  const Tensor coefficients = sparse_.index_select(0, index);
+  const Plain expected = plain(few, weight_, targets, coefficients);
+  const auto expect_gradients = [&](const PlainStore& store, const Tensor& d_hidden) {
+    EXPECT_EQ(d_hidden.sizes(), few.sizes());
+    EXPECT_LT(distance(d_hidden, expected.d_hidden), 2e-6);
+    EXPECT_LT(distance(store.gradient(handle_), expected.d_weight), 2e-6);
+  };
+  for (const bool sparse : {false, true}) {
+    PlainStore store;
+    const auto result = make(store, weight_).one_pass(padded, targets, parts_of(coefficients), sparse);
+    EXPECT_EQ(result.scores.losses.sizes(), targets.sizes());
+    EXPECT_LT(distance(result.scores.losses, expected.losses), 1e-6);
+    expect_gradients(store, result.d_hidden);
+  }
+  for (const std::optional<int64_t> bound : {std::optional<int64_t>(), std::optional(few.size(0) - 1)}) {
+    PlainStore store;
+    const LinearCrossEntropy loss = make(store, weight_);
+    ScoredChunk kept;
+    EXPECT_LT(distance(loss.scores(padded, targets, {}, kept).losses, expected.losses), 1e-6);
+    expect_gradients(store, loss.gradients(padded, targets, coefficients, std::move(kept), bound));
+  }
+}
+
 TEST_P(LinearCrossEntropyOfChunks, CoefficientsMayDependOnTheChunksLosses) {
   PlainStore store;
   const auto result =
