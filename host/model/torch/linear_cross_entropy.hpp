@@ -32,9 +32,9 @@ class ScoredChunk {
   int64_t most_ = 0;
 };
 
-/// The rows `index` [N] of `all` [M,...], and rows of zeros after them up to a multiple of 16. oneDNN prepares a product
-/// for each new number of rows, which takes a tenth of the time of a product of 600 rows with 8,192 x 256 in bf16 and up
-/// to a megabyte that it keeps, and the number of valid or selected tokens changes from step to step.
+/// The rows `index` [N] of `all` [M,...], and rows of zeros after them up to a multiple of 16. oneDNN prepares products
+/// for each new number of rows: this takes a tenth of the time of a product of 600 rows with 8,192 x 256 in bf16, and
+/// up to a megabyte that it keeps. The number of valid or selected tokens changes from step to step.
 at::Tensor rows_with_padding(const at::Tensor& all, const at::Tensor& index);
 
 /// `hidden` may have rows of zeros after those of the tokens (rows_with_padding), if there is no VocabularySplit. They
