@@ -317,6 +317,20 @@ def test_the_log_has_the_padding_of_records_and_the_speed_of_their_answers(place
     assert padding == pytest.approx(1 - 28 / 32) and targets == pytest.approx(4 * 4 * 5)
 
 
+def test_valid_tokens_of_records_are_padded_to_few_numbers_of_rows(place):
+    """oneDNN prepares a product for each new number of rows, and keeps it."""
+    lines = [json.dumps({"prompt": "", "completion": "ab" * (20 + number % 17)}) for number in range(64)]
+    (place.folder / "a.jsonl").write_text("\n".join(lines))
+    records = {"kind": "records", "format": "completions", "files": ["a.jsonl"], "tokenizer": {"kind": "byte"}}
+    shown = place.run(env={"ONEDNN_VERBOSE": "2"}, data=records, model__vocab_size=None, train__steps=6,
+                      train__batch_size=8, train__sequence_length=80, **ONE_RANK).out
+    # Rows x vocabulary times vocabulary x width: the gradient of the output layer's input.
+    created = re.findall(r"create:cache_miss,cpu,matmul,.*,(\d+)x258:258x64,", shown)
+    if not created:
+        pytest.skip("this processor's products in fp32 are not oneDNN's")
+    assert all(int(rows) % 16 == 0 for rows in created), created
+
+
 def test_a_finished_run_gives_its_weights_by_name(place):
     place.run(**ONE_RANK, train__steps=2)
     trained = model_tensors(place.log.folder())
