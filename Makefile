@@ -63,7 +63,7 @@ known = $(if $(FRESH),,--known docs/studies/$(1).json)
 study: build
 	$(PYTHON) experiments/study/paths/make_graphs.py dag 11 12 13 14 15 16 -o runs/paths
 	build/bin/wmtp-host study experiments/study/paths.toml $(call known,paths)
-	$(PYTHON) experiments/study/noise/make_text.py 1 11 12 13 14 15 -o runs/noise
+	$(PYTHON) experiments/study/noise/make_text.py 1 2 11 12 13 14 15 16 17 18 19 20 -o runs/noise
 	build/bin/wmtp-host study experiments/study/noise.toml --jobs 2 $(call known,noise)
 	build/bin/wmtp-host study experiments/study/per_head.toml --jobs 2 $(call known,per_head)
 	$(PYTHON) experiments/study/wrong_answers/make_answers.py 1 2 11 12 13 14 15 16 17 4 -o runs/wrong_answers

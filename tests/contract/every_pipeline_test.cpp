@@ -192,8 +192,9 @@ INSTANTIATE_TEST_SUITE_P(Shipped, EveryPipeline, testing::ValuesIn(test::shipped
 TEST(ShippedPipelines, AreAllThere) {
   const std::vector<std::string> names = test::shipped("pipeline");
   const std::set<std::string> found(names.begin(), names.end());
-  for (const char* name : {"baseline", "critic", "dft", "entropy", "first_head", "focal", "formula", "frequency",
-                           "mile", "prompt_weight", "random", "rho1", "shuffled", "truncation", "verifiable"})
+  for (const char* name :
+       {"baseline", "critic", "dft", "entropy", "first_head", "focal", "formula", "frequency", "mean_excess", "mile",
+        "prompt_weight", "random", "rho1", "shuffled", "truncation", "verifiable"})
     EXPECT_TRUE(found.count(name)) << name;
 }
 

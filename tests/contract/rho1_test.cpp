@@ -71,35 +71,6 @@ TEST(Rho1, SelfReferenceKeepsWhatTheReferenceFindsEasyOrIsSureOf) {
   EXPECT_EQ(both.num_collectives, 2);
 }
 
-/// Losses of four heads, which predict the tokens 1 to 4 positions after their source; the reference has 0. Of token 1,
-/// 1; of token 2, -4 and 0; of token 3, 9, 0 and 0; of token 4, 4, -4, 0 and 0.
-FakeStep four_heads() {
-  const Tensor policy = at::tensor({1., -4., 9.,  4., 0.,  //
-                                    0., 0.,  -4., 0., 0.,  //
-                                    0., 0.,  0.,  0., 0.,  //
-                                    0., 0.,  0.,  0., 0.})
-                            .reshape({1, 4, 5})
-                            .transpose(1, 2)
-                            .to(at::kFloat);
-  const Tensor last_source = at::tensor({3, 2, 1, 0}), valid = at::arange(5).unsqueeze(1).le(last_source).unsqueeze(0);
-  return step_with(policy, at::zeros_like(policy), valid);
-}
-
-TEST(Rho1, KeepsTheSameTokensInAllHeadsByTheirMeanScore) {
-  FakeStep step = four_heads();
-  const auto rho1 = test::made<Weighting>("rho1", {{"keep", 0.5}, {"heads", "all"}});
-  EXPECT_EQ(rho1->needs().when, When::all);
-  const Weights weights = test::weigh(*rho1, step);
-  EXPECT_EQ(weights.meaning, Weights::Meaning::by_target);
-  // The means are 1, -2, 3 and 0: their 0.5-quantile is 0.5. By head 1 alone, tokens 3 and 4 would be kept.
-  EXPECT_TRUE(at::equal(weights.values, row({0, 1, 0, 1, 0}))) << weights.values;
-  EXPECT_EQ(step.num_collectives, 1);
-  EXPECT_EQ(step.metrics.at("rho1/excess_mean"), (std::pair<double, double>{6, 10}));
-  EXPECT_EQ(step.metrics.at("rho1/selection_ratio"), (std::pair<double, double>{4, 10})) << "of all heads";
-  EXPECT_EQ(step.metrics.at("rho1/ce_selected"), (std::pair<double, double>{10, 4}));
-  EXPECT_EQ(step.metrics.at("rho1/ce_unselected"), (std::pair<double, double>{-4, 6}));
-}
-
 TEST(Rho1, ReadsEntropiesOnlyWhereTheModeNeedsThem) {
   const auto reads = [](const char* mode) {
     std::string text;
@@ -150,9 +121,6 @@ TEST(Rho1, RefusesOptionsThatContradict) {
   EXPECT_EQ(refused({{"selection", "soft"}, {"keep", 0.5}}), "keep");
   EXPECT_EQ(refused({{"selection", "soft"}, {"keep", 0.6}}), "keep") << "given, though with the value of the default";
   EXPECT_EQ(refused({{"selection", "soft"}, {"mode", "self_both"}}), "selection");
-  EXPECT_EQ(refused({{"heads", "all"}, {"selection", "soft"}}), "heads");
-  EXPECT_EQ(refused({{"heads", "all"}, {"mode", "self_both"}}), "heads");
-  EXPECT_EQ(refused({{"heads", "all"}, {"mode", "self_entropy"}}), "");
   EXPECT_EQ(refused({{"selection", "soft"}, {"mode", "self_entropy"}, {"temperature", 0.5}}), "");
 }
 

@@ -233,5 +233,28 @@ TEST(PromptWeight, WeighsPromptsAndLeavesAnswersAtOne) {
   expect_close(weights_of(*prompt_weight, step, Weights::Meaning::by_target), {0.25, 0.25, 1, 1, 1});
 }
 
+/// Losses of four heads, which predict the tokens 1 to 4 positions after their source. Of token 1: 1; of token 2: -4,
+/// 0; of token 3: 9, 0, 0; of token 4: 4, -4, 0, 0. Those of the reference are 0.
+FakeStep four_heads() {
+  const Tensor sources = at::arange(5).unsqueeze(1), valid = sources.add(at::arange(1, 5)).lt(5).unsqueeze(0);
+  FakeStep step = step_with("policy.loss", at::zeros({1, 5, 4}), valid);
+  step.signals["policy.loss"].select(-1, 0).copy_(row({1, -4, 9, 4, 0}));
+  step.signals["policy.loss"].select(-1, 1).copy_(row({0, 0, -4, 0, 0}));
+  step.signals["reference.loss"] = at::zeros({1, 5, 4});
+  return step;
+}
+
+TEST(MeanExcess, KeepsTheSameTokensInAllHeads) {
+  FakeStep step = four_heads();
+  const Tensor weights = weights_of("mean_excess", step, {{"keep", 0.5}}, Weights::Meaning::by_target);
+  // The means are 1, -2, 3 and 0, and their 0.5-quantile 0.5. By head 1 alone, tokens 3 and 4 would be kept.
+  expect_close(weights, {0, 1, 0, 1, 0});
+  EXPECT_EQ(step.num_collectives, 1);
+  EXPECT_EQ(step.metrics.at("mean_excess/selection_ratio"), (Metric{4, 10})) << "of all heads";
+  FakeStep all = four_heads();
+  expect_close(weights_of("mean_excess", all, {{"keep", 1.0}}, Weights::Meaning::by_target), {0, 1, 1, 1, 1});
+  EXPECT_EQ(all.num_collectives, 0);
+}
+
 }  // namespace
 }  // namespace wmtp

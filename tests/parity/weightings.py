@@ -121,25 +121,21 @@ def prompt_weight(head, weight=0.1):
     return torch.where(head.at_target(head.batch.kind) == PROMPT, weight, 1.0)
 
 
-def rho1_score(head, mode):
-    excess = head.ce - head.ref
-    return {"signed": excess, "absolute": excess.abs(), "difficult": head.ref, "self_loss": -head.ref,
-            "self_entropy": -head.ref_entropy}[mode]
-
-
-def rho1_of_all(heads, keep=0.6, mode="signed"):
-    """[B, S] by target: the tokens with the largest mean score of the heads that predict them."""
-    total, count = (torch.zeros(heads[0].batch.tokens.shape) for _ in range(2))
-    for head in heads:
-        total[:, head.offset:] += rho1_score(head, mode) * head.valid
+def mean_excess(views, keep=0.6):
+    """[B, S] by target: the tokens with the largest mean excess loss of the heads that predict them."""
+    total, count = (torch.zeros(views[0].batch.tokens.shape) for _ in range(2))
+    for head in views:
+        total[:, head.offset:] += (head.ce - head.ref) * head.valid
         count[:, head.offset:] += head.valid
-    return replace(heads[0], valid=count > 0).top(total / count.clamp(min=1), keep).float()
+    return replace(views[0], valid=count > 0).top(total / count.clamp(min=1), keep).float()
 
 
 def rho1(head, keep=0.6, mode="signed", selection="hard", temperature=1.0):
     if mode == "self_both":
         return (head.top(-head.ref, keep) & head.top(-head.ref_entropy, keep)).float()
-    score = rho1_score(head, mode)
+    excess = head.ce - head.ref
+    score = {"signed": excess, "absolute": excess.abs(), "difficult": head.ref, "self_loss": -head.ref,
+             "self_entropy": -head.ref_entropy}[mode]
     if selection == "hard":
         return head.top(score, keep).float()
     shares = torch.zeros_like(score)
@@ -269,7 +265,6 @@ def of(head, plugin, **options):
 
 def of_all(views, plugin, **options):
     """[B, S] by target: the weights that a plugin gives to all heads at once; None if it weighs each by itself."""
-    if plugin != "rho1" or options.get("heads") != "all":
+    if plugin != "mean_excess":
         return None
-    options = {name: option for name, option in options.items() if name != "heads"}
-    return rho1_of_all(views, **{name: at_step(option, views[0].step) for name, option in options.items()})
+    return mean_excess(views, **{name: at_step(option, views[0].step) for name, option in options.items()})

@@ -13,9 +13,6 @@
 //   soft    w = N * softmax(score / temperature) over the N tokens: mean 1, every token has a weight (an extension that
 //           the paper's appendix C names as future work)
 //
-//   heads   "each" chooses in every head; "all" once per token for all, by the mean score of those that predict it
-//           (an extension)
-//
 // keep and temperature may change over the run: keep = {from = 1.0, to = 0.6, steps = 100} begins with every token.
 //
 // Equation 4 divides by the number of selected tokens, N k%, as train.normalize = "weights" does. By default a step's
@@ -23,11 +20,9 @@
 // fewer steps are clipped at the same train.clip_norm. AdamW itself is invariant to a constant factor.
 //
 // The quantile is torch.quantile (linear interpolation). It and the softmax are over the valid tokens of the head's
-// micro-batch, with heads = "all" over the tokens that any head predicts: on all ranks, or with per_rank on this rank
-// only, which needs no communication but depends on the layout.
+// micro-batch: on all ranks, or with per_rank on this rank only, which needs no communication but depends on the
+// layout.
 #include <wmtp/plugin.hpp>
-
-#include "../shared/targets.hpp"
 
 namespace {
 
@@ -49,8 +44,6 @@ class Rho1 : public wmtp::Weighting {
            {"hard", "soft"});
     o.scheduled("temperature", temperature_, "soft: temperature in nats; smaller values make the weights more uneven",
                 1e-6, 1e6);
-    o.text("heads", heads_, "each keeps its own tokens; all keep the same ones, by the mean score of the heads",
-           {"each", "all"});
     if (selection_ == "soft") o.refuse("keep", "selection = \"soft\" keeps every token");
     if (selection_ == "hard") o.refuse("temperature", "it has no effect with selection = \"hard\"");
   }
@@ -59,12 +52,7 @@ class Rho1 : public wmtp::Weighting {
     if (selection_ == "soft" && mode_ == "self_both")
       throw BadOption("selection",
                       "mode = \"self_both\" has two scores, so there is no softmax over them; use \"hard\"");
-    if (is_for_all() && (selection_ == "soft" || mode_ == "self_both"))
-      throw BadOption("heads",
-                      "\"all\" needs one score to choose by: selection = \"hard\", and another mode than "
-                      "\"self_both\"");
-    wmtp::Needs needs{.when = is_for_all() ? wmtp::When::all : wmtp::When::head,
-                      .reads = {Signal::policy_loss, Signal::reference_loss}};
+    wmtp::Needs needs{.when = wmtp::When::head, .reads = {Signal::policy_loss, Signal::reference_loss}};
     if (reads_entropy()) needs.reads.push_back(Signal::reference_entropy);
     return needs;
   }
@@ -72,7 +60,7 @@ class Rho1 : public wmtp::Weighting {
   wmtp::Weights weigh(wmtp::HeadStep& step) override {
     const Tensor policy = step.get(Signal::policy_loss), reference = step.get(Signal::reference_loss);
     const Tensor valid = step.valid(), excess = policy - reference, counted = valid.to(at::kFloat);
-    report_excess(step, excess, counted);
+    step.metric("rho1/excess_mean", (excess * counted).sum(), counted.sum());
     if (selection_ == "soft") return wmtp::Weights::by_source(softmax(step, score(step, excess, reference), valid));
 
     const double keep = keep_.at(step.number());
@@ -84,47 +72,23 @@ class Rho1 : public wmtp::Weighting {
     return wmtp::Weights::by_source(selected, keep);
   }
 
-  /// One choice for all heads.
-  wmtp::Weights weigh(wmtp::BatchStep& step) override {
-    const Tensor policy = step.get(Signal::policy_loss), reference = step.get(Signal::reference_loss);
-    const Tensor excess = policy - reference, counted = step.valid().to(at::kFloat);
-    report_excess(step, excess, counted);
-    const Tensor heads = by_target(step, counted).sum(-1), valid = heads > 0;
-    const Tensor sum = by_target(step, score(step, excess, reference) * counted).sum(-1);
-    const double keep = keep_.at(step.number());
-    Tensor kept = valid;
-    if (keep < 1) kept = above_threshold(step, sum / heads.clamp_min(1), valid).logical_and(valid);
-    report(step, by_target(step, policy), by_target(step, counted), kept.to(at::kFloat).unsqueeze(-1));
-    return wmtp::Weights::by_target(kept.to(at::kFloat), keep);
-  }
-
  private:
-  bool is_for_all() const { return heads_ == "all"; }
   bool reads_entropy() const { return mode_ == "self_entropy" || mode_ == "self_both"; }
 
   /// The score of the mode; for "self_both" the one by entropy.
-  Tensor score(wmtp::TokenStep& step, const Tensor& excess, const Tensor& reference) const {
+  Tensor score(wmtp::HeadStep& step, const Tensor& excess, const Tensor& reference) const {
     if (reads_entropy()) return -step.get(Signal::reference_entropy);
     if (mode_ == "self_loss") return -reference;
     if (mode_ == "difficult") return reference;
     return mode_ == "absolute" ? excess.abs() : excess;
   }
 
-  Tensor quantile(wmtp::WholeBatch& step, const Tensor& score, const Tensor& valid, double q) const {
+  Tensor quantile(wmtp::HeadStep& step, const Tensor& score, const Tensor& valid, double q) const {
     return per_rank_ ? step.collectives().quantile_here(score, valid, q) : step.collectives().quantile(score, valid, q);
   }
 
-  template <class Step>
-  Tensor above_threshold(Step& step, const Tensor& score, const Tensor& valid) const {
+  Tensor above_threshold(wmtp::HeadStep& step, const Tensor& score, const Tensor& valid) const {
     return wmtp::reaches(score, quantile(step, score, valid, 1 - keep_.at(step.number())));
-  }
-
-  /// [B,S,H] by source as [B,S,H] by target.
-  static Tensor by_target(wmtp::BatchStep& step, const Tensor& of_sources) {
-    std::vector<Tensor> heads;
-    for (int64_t head = 1; head <= step.heads(); ++head)
-      heads.push_back(targets::at_targets(of_sources.select(-1, head - 1), step.offset(head)));
-    return at::stack(heads, -1);
   }
 
   /// Subtracts the largest score (quantile 1) first, so that no exponential exceeds 1 and their sum is at least 1.
@@ -136,19 +100,15 @@ class Rho1 : public wmtp::Weighting {
     return share * (all[0] / all[1].clamp_min(1));
   }
 
-  static void report_excess(wmtp::TokenStep& step, const Tensor& excess, const Tensor& counted) {
-    step.metric("rho1/excess_mean", (excess * counted).sum(), counted.sum());
-  }
-
-  static void report(wmtp::TokenStep& step, const Tensor& policy, const Tensor& counted, const Tensor& kept) {
-    const Tensor selected = counted * kept, unselected = counted - selected;
+  static void report(wmtp::HeadStep& step, const Tensor& policy, const Tensor& counted, const Tensor& selected) {
+    const Tensor unselected = counted - selected;
     step.metric("rho1/selection_ratio", selected.sum(), counted.sum());
     step.metric("rho1/ce_selected", (policy * selected).sum(), selected.sum());
     step.metric("rho1/ce_unselected", (policy * unselected).sum(), unselected.sum());
   }
 
   wmtp::Scheduled keep_ = 0.6, temperature_ = 1;
-  std::string mode_ = "signed", selection_ = "hard", heads_ = "each";
+  std::string mode_ = "signed", selection_ = "hard";
   bool per_rank_ = false;
 };
 
