@@ -60,13 +60,19 @@ class Case:
     steps: int = 12
     sequence: int = 256
     compiled: bool = False  # torch.compile for the peer
+    most_threads: int = None  # of a rank; None: its share of the cores
+
+    @property
+    def threads(self):
+        return self.most_threads or max(1, os.cpu_count() // self.ranks)
 
     @property
     def about(self):
         shape = MODELS[self.model]
         return (f"{self.pipeline}, dim {shape['dim']}, {shape['layers']} layers of which {shape['future_tokens']} are "
                 f"heads, vocabulary {shape['vocab_size']}, sequence {self.sequence}; ranks {self.ranks}, batch "
-                f"{self.batch}, {self.strategy}, {self.precision}, checkpointing {self.checkpointing}"
+                f"{self.batch}, threads {self.threads}, {self.strategy}, {self.precision}, checkpointing "
+                f"{self.checkpointing}"
                 f"{'; PyTorch compiled' if self.compiled else ''}")
 
     @property
@@ -96,6 +102,8 @@ CASES = {
     # The shape of nanoGPT's example for CPUs.
     "compiled-nano-fp32": Case("nano", "fp32", 1, 12, speed(1.5), strategy="no_shard", checkpointing="none", steps=300,
                                sequence=64, compiled=True),
+    "compiled-nano-one-thread": Case("nano", "fp32", 1, 12, speed(1.2), strategy="no_shard", checkpointing="none",
+                                     steps=300, sequence=64, compiled=True, most_threads=1),
 }
 
 
@@ -133,7 +141,8 @@ def figures(case, step_seconds, first_step_ns, begun_ns, peak_bytes, net_bytes):
 
 def run_host(folder, case, host=HOST):
     begun = time.time_ns()
-    ended = subprocess.run([host, "run", folder / "bench.toml", "-q"], cwd=folder, env=users_environment(),
+    words = {"OMP_NUM_THREADS": case.most_threads} if case.most_threads else {}
+    ended = subprocess.run([host, "run", folder / "bench.toml", "-q"], cwd=folder, env=users_environment(words),
                            stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if ended.returncode:
         raise SystemExit(f"wmtp-host ended with exit code {ended.returncode}\n{ended.stderr}")
@@ -159,7 +168,8 @@ def run_peer(folder, case):
     shape = MODELS[case.model]
     command = [sys.executable, HERE / "peer.py", "--tokens", folder / "tokens.bin", "--strategy", case.strategy,
                "--steps", case.steps, "--batch", case.batch, "--sequence", case.sequence, "--pipeline", case.pipeline,
-               "--dim", shape["dim"], "--layers", shape["layers"], "--heads", shape["heads"],
+               "--threads", case.threads, "--dim", shape["dim"], "--layers", shape["layers"],
+               "--heads", shape["heads"],
                "--ffn-dim", shape["ffn_dim"], "--vocab", shape["vocab_size"], "--future-tokens",
                shape["future_tokens"]]
     command += ["--compile"] if case.compiled else []
@@ -212,8 +222,8 @@ print(operations / own / 1e9, operations / fastest / 1e9)
 def bare_rates(case):
     """GFLOP/s summed over ranks, each with its share of the cores: PyTorch's products, and the fastest ones."""
     shape = MODELS[case.model]
-    words = [case.batch * case.sequence, shape["dim"], shape["ffn_dim"], shape["vocab_size"],
-             max(1, os.cpu_count() // case.ranks), {"fp32": "float32", "bf16": "bfloat16"}[case.precision]]
+    words = [case.batch * case.sequence, shape["dim"], shape["ffn_dim"], shape["vocab_size"], case.threads,
+             {"fp32": "float32", "bf16": "bfloat16"}[case.precision]]
     ranks = [subprocess.Popen([sys.executable, "-c", BARE, *map(str, words)], env=users_environment(PEER_ALLOCATOR),
                               stdout=subprocess.PIPE, text=True) for _ in range(case.ranks)]
     return [sum(rates) for rates in zip(*(map(float, rank.communicate()[0].split()) for rank in ranks))]

@@ -34,6 +34,7 @@ def parse_arguments():
     parser.add_argument("--bf16", action="store_true", help="bf16 compute, fp32 master parameters and reductions")
     parser.add_argument("--checkpointing", action="store_true", help="recompute each block in backward")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--threads", type=int, help="default: this rank's share of the cores")
     parser.add_argument("--compile", action="store_true", help="torch.compile")
     parser.add_argument("--pipeline", default="baseline", choices=["baseline", "rho1"])
     parser.add_argument("--steps", type=int, default=10)
@@ -106,7 +107,7 @@ def kept(logits, reference_losses, tokens, share=0.6):
 def main():
     arguments = parse_arguments()
     world, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
-    torch.set_num_threads(max(1, os.cpu_count() // world))
+    torch.set_num_threads(arguments.threads or max(1, os.cpu_count() // world))
     distributed = "WORLD_SIZE" in os.environ
     if distributed:
         dist.init_process_group("nccl" if arguments.device == "cuda" else "gloo")
