@@ -90,7 +90,7 @@ def changes_for(shape, recipe, ranks=2):
 
 def reads_reference(recipe):
     read = str(recipe.options) + str(recipe.auxiliary)
-    return recipe.pipeline == "rho1" or "ref" in read or "rho1" in read
+    return recipe.pipeline in ("rho1", "mean_excess") or "ref" in read or "rho1" in read
 
 
 def reads_judge(recipe):
