@@ -8,6 +8,7 @@ from pathlib import Path
 
 import machine
 from bench import HOST, MEMORY, SPEED, Case, run_host, write_inputs
+from own_bench import in_turn
 
 # Two ranks divide the model and recompute the trunk, one rank has two threads and keeps all.
 CASES = {f"{model}-{precision}-{ranks}": Case(model, precision, ranks, batch if ranks == 1 else batch // 2,
@@ -19,17 +20,13 @@ CASES = {f"{model}-{precision}-{ranks}": Case(model, precision, ranks, batch if 
 
 
 def measure(name, before, num_pairs):
-    pairs = []
     with tempfile.TemporaryDirectory(prefix="wmtp-bench-") as now_folder, tempfile.TemporaryDirectory() as old_folder:
-        sides = {HOST: Path(now_folder), before: Path(old_folder)}
-        for folder in sides.values():
+        sides = []
+        for host, folder in ((HOST, Path(now_folder)), (before, Path(old_folder))):
             write_inputs(folder, CASES[name])
-        for number in range(num_pairs + 1):
-            with machine.watched(f"pair {number} of {name}"):
-                order = (HOST, before) if number % 2 == 0 else (before, HOST)
-                found = {host: run_host(sides[host], CASES[name], host)[0] for host in order}
-            pairs.append((found[HOST], found[before]))
-    del pairs[0]  # warms up the libraries
+            sides.append(lambda host=host, folder=folder: run_host(folder, CASES[name], host)[0])
+        sides[0](), sides[1]()  # warms up the libraries; not counted
+        pairs = in_turn(num_pairs, *sides)
     cells = []
     for figure in (SPEED, MEMORY):
         now, old = (statistics.median(pair[side][figure] for pair in pairs) for side in (0, 1))

@@ -259,12 +259,16 @@ def at_step(option, step):
     return option["from"] + share * (option["to"] - option["from"])
 
 
+def options_at(step, options):
+    return {name: at_step(option, step) for name, option in options.items()}
+
+
 def of(head, plugin, **options):
-    return globals()[plugin](head, **{name: at_step(option, head.step) for name, option in options.items()})
+    return globals()[plugin](head, **options_at(head.step, options))
 
 
 def of_all(views, plugin, **options):
     """[B, S] by target: the weights that a plugin gives to all heads at once; None if it weighs each by itself."""
     if plugin != "mean_excess":
         return None
-    return mean_excess(views, **{name: at_step(option, views[0].step) for name, option in options.items()})
+    return mean_excess(views, **options_at(views[0].step, options))
