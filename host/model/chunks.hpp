@@ -39,18 +39,19 @@ inline int64_t attention_scratch(int64_t S, int64_t D, bool backward) {
   const int64_t padded = round_up(D, widest_vector);
   const int64_t width = round_up(S, keys_per_panel);
   const int64_t block_floats = queries_per_block * ((backward ? 3 : 2) * padded + (backward ? 2 : 1) * width);
-  const int64_t vector_floats_total =
-      (backward ? 2 : 1) * width * D + (backward ? 3 : 1) * S * padded + block_floats + keys_per_panel * padded;
+  const int64_t vector_floats_total = (backward ? 2 : 1) * width * D + (backward ? 3 : 1) * S * padded + block_floats;
   return D % 32 == 0 ? std::max(vector_floats_total, tiled_attention_scratch(S, D, backward)) : vector_floats_total;
 }
 
 /// Each thread processes whole heads. With fewer heads than this, the queries of each head are split into parts,
 /// independently of the number of threads; the contributions of the parts to a key are summed.
 inline constexpr int64_t min_tasks = 16;
+/// A part transposes all keys before its end, which fewer queries would not repay.
+inline constexpr int64_t min_queries_per_part = 128;
 
 /// The number of parts into which the queries of each of `heads` key heads are split, over S positions.
 inline int64_t num_query_parts(int64_t heads, int64_t S) {
-  return std::min((min_tasks + heads - 1) / heads, num_query_blocks(S));
+  return std::clamp<int64_t>((min_tasks + heads - 1) / heads, 1, std::max<int64_t>(S / min_queries_per_part, 1));
 }
 
 }  // namespace wmtp

@@ -1,9 +1,9 @@
 // Implementation of kernels/attention.hpp, included once per instruction set; uses the rows of rows_impl.hpp and the
 // vectors of products_impl.hpp.
 //
-// Each block of queries is multiplied with all keys before its end at once. Keys and values are first widened to fp32
-// and keys transposed in panels of 64, so that all products have the same form: rows of scalars times rows of vectors,
-// in tiles whose sums stay in registers.
+// Keys and values are first widened to fp32 and keys transposed in panels of 64, so that all products have the same
+// form: rows of scalars times rows of vectors, in tiles whose sums stay in registers. A block of queries processes all
+// keys before its end; of these, 12 queries at a time are multiplied with those that one of them reads.
 #include <cstdint>
 
 #include "model/chunks.hpp"
@@ -15,23 +15,37 @@
 namespace wmtp::kernels::WMTP_ISA {
 namespace {
 
+/// Copy of base's round_up, which must not be compiled for a newer processor: the linker could use it everywhere.
+inline int64_t up_to(int64_t value, int64_t of) { return (value + of - 1) / of * of; }
+
 /// A matrix of scalars: element (i, k) is at[i * row + k * column].
 struct Scalars {
   const float* at;
   int64_t row, column;
 };
 
-/// c[rows][C vectors] = (or += with `add`) a[rows][depth] b[depth][C vectors]; at most R rows.
+/// c[rows][C vectors] = (or += with `add`) a[rows][depth] b[depth][C vectors]; at most R rows. If there are fewer, the
+/// last one is computed again in the place of those that lack, so that every sum is a register of its own.
 template <int R, int C>
 void vector_tile(Scalars a, int64_t rows, const float* b, int64_t b_stride, float* c, int64_t c_stride, int64_t depth,
                  bool add) {
   const float* row[R];
-  Vector sum[R][C] = {};
+  float* to[R];
+  Vector sum[R][C];
   // All indices into `sum` are compile-time constants: otherwise it would be kept in memory.
 #pragma GCC unroll 12
   for (int r = 0; r < R; ++r) {
-    row[r] = a.at + (r < rows ? r : rows - 1) * a.row;
-    if (add && r < rows) __builtin_memcpy(sum[r], c + r * c_stride, sizeof sum[r]);
+    const int64_t present = r < rows ? r : rows - 1;
+    row[r] = a.at + present * a.row;
+    to[r] = c + present * c_stride;
+#pragma GCC unroll 4
+    for (int v = 0; v < C; ++v) sum[r][v] = Vector{};
+  }
+  if (add) {
+#pragma GCC unroll 12
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+      for (int v = 0; v < C; ++v) load_vector(to[r] + v * vector_floats, sum[r][v]);
   }
   for (int64_t k = 0; k < depth; ++k) {
     Vector factors[C];
@@ -46,7 +60,8 @@ void vector_tile(Scalars a, int64_t rows, const float* b, int64_t b_stride, floa
   }
 #pragma GCC unroll 12
   for (int r = 0; r < R; ++r)
-    if (r < rows) __builtin_memcpy(c + r * c_stride, sum[r], sizeof sum[r]);
+#pragma GCC unroll 4
+    for (int v = 0; v < C; ++v) __builtin_memcpy(to[r] + v * vector_floats, &sum[r][v], sizeof sum[r][v]);
 }
 
 template <int R, int C>
@@ -94,16 +109,46 @@ void widen(const T* from, int64_t stride, int64_t count, int64_t D, float* to, i
   }
 }
 
-/// [count][D] -> panels [D][keys_per_panel], zero-padded; `wide` [keys_per_panel][padded] is overwritten.
+/// The first halves of a and b interleaved, and their second halves.
+inline __attribute__((always_inline)) void interleave(const Vector& a, const Vector& b, Vector& first, Vector& second) {
+#if defined(__AVX512F__)
+  first = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  second = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+#else
+  first = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+  second = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+#endif
+}
+
+/// Rows become columns: each round interleaves the first half of the rows with the second.
+inline void transpose_square(Vector (&rows)[vector_floats]) {
+  constexpr int half = vector_floats / 2;
+#pragma GCC unroll 4
+  for (int round = 1; round < vector_floats; round *= 2) {
+    Vector next[vector_floats];
+#pragma GCC unroll 8
+    for (int i = 0; i < half; ++i) interleave(rows[i], rows[i + half], next[2 * i], next[2 * i + 1]);
+    __builtin_memcpy(rows, next, sizeof next);
+  }
+}
+
+/// [count][D] -> panels [D][keys_per_panel], zero-padded.
 template <class T>
-void transpose(const T* from, int64_t stride, int64_t count, int64_t D, float* to, float* wide, int64_t padded) {
-  for (int64_t first = 0; first < count; first += keys_per_panel, to += D * keys_per_panel) {
-    const int64_t here = count - first < keys_per_panel ? count - first : keys_per_panel;
-    widen(from + first * stride, stride, here, D, wide, padded);
-    clear(wide, here * padded, keys_per_panel * padded);
-    for (int64_t d = 0; d < D; ++d)
-#pragma omp simd
-      for (int64_t j = 0; j < keys_per_panel; ++j) to[d * keys_per_panel + j] = wide[j * padded + d];
+void transpose(const T* from, int64_t stride, int64_t count, int64_t D, float* to) {
+  for (int64_t j = 0; j < up_to(count, keys_per_panel); j += vector_floats) {
+    float* const column = to + j / keys_per_panel * keys_per_panel * D + j % keys_per_panel;
+    for (int64_t d = 0; d < D; d += vector_floats) {
+      const int64_t features = D - d < vector_floats ? D - d : vector_floats;
+      Vector square[vector_floats] = {};
+      for (int64_t i = 0; i < vector_floats && j + i < count; ++i)
+        if (features == vector_floats)
+          load_vector(from + (j + i) * stride + d, square[i]);
+        else
+          load_padded(from + (j + i) * stride + d, features, square[i]);
+      transpose_square(square);
+      for (int64_t i = 0; i < features; ++i)
+        __builtin_memcpy(column + (d + i) * keys_per_panel, &square[i], sizeof square[i]);
+    }
   }
 }
 
@@ -123,15 +168,58 @@ struct Scratch {
   }
 };
 
-/// Copy of base's round_up, which must not be compiled for a newer processor: the linker could use it everywhere.
-inline int64_t up_to(int64_t value, int64_t of) { return (value + of - 1) / of * of; }
+/// Rows that are multiplied with the same keys: a multiple of the tile heights (6, 12).
+constexpr int64_t rows_per_group = 12;
 
-/// scores[rows][first … keys, in whole vectors] = rows[rows][D] times the transposed panels; `first` begins a panel.
-inline void score(const float* rows, int64_t padded, int64_t count, const float* panels, int64_t D, int64_t first,
-                  int64_t keys, float* scores, int64_t width) {
-  for (int64_t key = first; key < keys; key += keys_per_panel) {
-    const int64_t left = up_to(keys - key, widest_vector), columns = left < keys_per_panel ? left : keys_per_panel;
-    multiply({rows, padded, 1}, count, panels + key * D, keys_per_panel, columns, scores + key, width, D, false);
+/// The queries q … q + count - 1 and the keys first … q + count - 1. Query i reads no key after i, so a group of
+/// queries skips the keys after the group, and a group of keys the queries before it: their scores are 0.
+struct QueryBlock {
+  int64_t q, count, first;
+  int64_t end() const { return q + count; }
+};
+
+inline QueryBlock block_at(const AttentionHead& h, int64_t q) {
+  return {q, h.end - q < queries_per_block ? h.end - q : queries_per_block,
+          h.first_key(q) / keys_per_panel * keys_per_panel};
+}
+
+inline int64_t group_end(int64_t begin, int64_t end) {
+  return end - begin < rows_per_group ? end : begin + rows_per_group;
+}
+
+/// scores[count][first …] = rows[count][D] times the transposed panels, up to each group's last key, in whole vectors;
+/// `first` begins a panel.
+inline void score(const QueryBlock& b, const float* rows, int64_t padded, const float* panels, int64_t D, float* scores,
+                  int64_t width) {
+  for (int64_t key = b.first; key < b.end(); key += keys_per_panel)
+    for (int64_t r = key > b.q ? (key - b.q) / rows_per_group * rows_per_group : 0; r < b.count;) {
+      const int64_t end = group_end(r, b.count), left = up_to(b.q + end - key, widest_vector);
+      const int64_t columns = left < keys_per_panel ? left : keys_per_panel;
+      multiply({rows + r * padded, padded, 1}, end - r, panels + key * D, keys_per_panel, columns,
+               scores + r * width + key, width, D, false);
+      r = end;
+    }
+}
+
+/// sums[count][padded] = scores[count][first …] times the values of those keys.
+inline void mix(const QueryBlock& b, const float* scores, int64_t width, const float* values, int64_t padded,
+                float* sums) {
+  for (int64_t r = 0; r < b.count;) {
+    const int64_t end = group_end(r, b.count);
+    multiply({scores + r * width + b.first, width, 1}, end - r, values + b.first * padded, padded, padded,
+             sums + r * padded, padded, b.q + end - b.first, false);
+    r = end;
+  }
+}
+
+/// sums[first …][padded] += the transposed scores times rows[count][padded].
+inline void mix_transposed(const QueryBlock& b, const float* scores, int64_t width, const float* rows, int64_t padded,
+                           float* sums) {
+  for (int64_t key = b.first; key < b.end();) {
+    const int64_t end = group_end(key, b.end()), skipped = key > b.q ? key - b.q : 0;
+    multiply({scores + skipped * width + key, 1, width}, end - key, rows + skipped * padded, padded, padded,
+             sums + key * padded, padded, b.count - skipped, true);
+    key = end;
   }
 }
 
@@ -143,24 +231,22 @@ void attention_forward(const AttentionHead& h, const T* query, const T* key, con
   Scratch parts{scratch};
   float *keys = parts.take(width * h.D), *values = parts.take(h.end * padded),
         *queries = parts.take(queries_per_block * padded), *mixed = parts.take(queries_per_block * padded),
-        *scores = parts.take(queries_per_block * width), *panel = parts.take(keys_per_panel * padded);
-  transpose(key, h.key_stride, h.end, h.D, keys, panel, padded);
+        *scores = parts.take(queries_per_block * width);
+  transpose(key, h.key_stride, h.end, h.D, keys);
   widen(value, h.key_stride, h.end, h.D, values, padded);
   for (int64_t r = 0; r < h.R; ++r)
     for (int64_t q = h.begin; q < h.end; q += queries_per_block) {
-      const int64_t n = h.end - q < queries_per_block ? h.end - q : queries_per_block, ahead = q + n;
-      widen(query + q * h.query_stride + r * h.D, h.query_stride, n, h.D, queries, padded);
-      const int64_t first = h.first_key(q) / keys_per_panel * keys_per_panel;
-      score(queries, padded, n, keys, h.D, first, ahead, scores, width);
-      for (int64_t i = 0; i < n; ++i) {
+      const QueryBlock b = block_at(h, q);
+      widen(query + q * h.query_stride + r * h.D, h.query_stride, b.count, h.D, queries, padded);
+      score(b, queries, padded, keys, h.D, scores, width);
+      for (int64_t i = 0; i < b.count; ++i) {
         float* row = scores + i * width;
         const int64_t begin = h.first_key(q + i), count = q + i + 1 - begin;
-        clear(row, first, begin);
-        log_sums[r * h.positions + q + i] = causal_softmax(row + begin, scale, count, ahead - begin);
+        clear(row, b.first, begin);
+        log_sums[r * h.positions + q + i] = causal_softmax(row + begin, scale, count, b.end() - begin);
       }
-      multiply({scores + first, width, 1}, n, values + first * padded, padded, padded, mixed, padded, ahead - first,
-               false);
-      narrow(mixed, padded, n, h.D, out + q * h.query_stride + r * h.D, h.query_stride);
+      mix(b, scores, width, values, padded, mixed);
+      narrow(mixed, padded, b.count, h.D, out + q * h.query_stride + r * h.D, h.query_stride);
     }
 }
 
@@ -174,34 +260,32 @@ void attention_backward(const AttentionHead& h, const T* query, const T* key, co
         *turned_values = parts.take(width * h.D), *d_keys = parts.take(h.end * padded),
         *d_values = parts.take(h.end * padded), *queries = parts.take(queries_per_block * padded),
         *d_rows = parts.take(queries_per_block * padded), *d_queries = parts.take(queries_per_block * padded),
-        *probs = parts.take(queries_per_block * width), *d = parts.take(queries_per_block * width),
-        *panel = parts.take(keys_per_panel * padded);
+        *probs = parts.take(queries_per_block * width), *d = parts.take(queries_per_block * width);
   widen(key, h.key_stride, h.end, h.D, keys, padded);
-  transpose(key, h.key_stride, h.end, h.D, turned_keys, panel, padded);
-  transpose(value, h.key_stride, h.end, h.D, turned_values, panel, padded);
+  transpose(key, h.key_stride, h.end, h.D, turned_keys);
+  transpose(value, h.key_stride, h.end, h.D, turned_values);
   clear(d_keys, 0, h.end * padded);
   clear(d_values, 0, h.end * padded);
   for (int64_t r = 0; r < h.R; ++r)
     for (int64_t q = h.begin; q < h.end; q += queries_per_block) {
-      const int64_t n = h.end - q < queries_per_block ? h.end - q : queries_per_block, ahead = q + n;
+      const QueryBlock b = block_at(h, q);
       const int64_t place = q * h.query_stride + r * h.D;
-      widen(query + place, h.query_stride, n, h.D, queries, padded);
-      widen(d_out + place, h.query_stride, n, h.D, d_rows, padded);
-      const int64_t first = h.first_key(q) / keys_per_panel * keys_per_panel, read = ahead - first;
-      score(queries, padded, n, turned_keys, h.D, first, ahead, probs, width);
-      score(d_rows, padded, n, turned_values, h.D, first, ahead, d, width);
-      for (int64_t i = 0; i < n; ++i) {
+      widen(query + place, h.query_stride, b.count, h.D, queries, padded);
+      widen(d_out + place, h.query_stride, b.count, h.D, d_rows, padded);
+      score(b, queries, padded, turned_keys, h.D, probs, width);
+      score(b, d_rows, padded, turned_values, h.D, d, width);
+      for (int64_t i = 0; i < b.count; ++i) {
         float *row = probs + i * width, *d_row = d + i * width;
         const int64_t begin = h.first_key(q + i), count = q + i + 1 - begin;
-        clear(row, first, begin);
-        clear(d_row, first, begin);
+        clear(row, b.first, begin);
+        clear(d_row, b.first, begin);
         causal_softmax_backward(row + begin, d_row + begin, scale, log_sums[r * h.positions + q + i], count,
-                                ahead - begin);
+                                b.end() - begin);
       }
-      multiply({probs + first, 1, width}, read, d_rows, padded, padded, d_values + first * padded, padded, n, true);
-      multiply({d + first, 1, width}, read, queries, padded, padded, d_keys + first * padded, padded, n, true);
-      multiply({d + first, width, 1}, n, keys + first * padded, padded, padded, d_queries, padded, read, false);
-      narrow(d_queries, padded, n, h.D, dq + place, h.query_stride);
+      mix_transposed(b, probs, width, d_rows, padded, d_values);
+      mix_transposed(b, d, width, queries, padded, d_keys);
+      mix(b, d, width, keys, padded, d_queries);
+      narrow(d_queries, padded, b.count, h.D, dq + place, h.query_stride);
     }
   narrow(d_keys, padded, h.end, h.D, dk, h.key_stride);
   narrow(d_values, padded, h.end, h.D, dv, h.key_stride);
