@@ -71,6 +71,11 @@ class HeadRules : RuleChecker {
         refuse(key,
                "found step " + number(points[i].step) + " of head_weights after step " + number(points[i - 1].step),
                "list the points in the order of their steps");
+      else if (i > 0 && e_.train.steps > 0 && points[i - 1].step >= e_.train.steps)
+        refuse(key,
+               "head_weights at step " + number(points[i].step) + " have no effect: the run ends at step " +
+                   number(e_.train.steps),
+               "remove the point, or train longer");
       if (i > 1 && points[i].step == points[i - 2].step)
         refuse(key, "found three head_weights at step " + number(points[i].step),
                "keep two, the weights before and after the jump");

@@ -13,7 +13,10 @@ class UnusedKeys : RuleChecker {
 
   void all(const PluginNeeds* needs) {
     optimizer();
-    if (needs) value_heads(*needs);
+    if (needs) {
+      value_heads(*needs);
+      pairs(*needs);
+    }
     schedule();
     guard();
     order();
@@ -38,6 +41,15 @@ class UnusedKeys : RuleChecker {
     if (!bound_.all_valid({"optimizer", "optimizer.lr"})) return;
     if (needs.heads.empty() && e_.optimizer.value_head_lr != e_.optimizer.lr)
       unused("optimizer.value_head_lr", title() + " trains no value head", "remove it");
+  }
+
+  void pairs(const PluginNeeds& needs) {
+    if (needs.pairs) return;
+    const std::string reason = title() + " does not train on pairs of answers";
+    const DataConfig& data = e_.data;
+    if (data.max_pairs_per_problem != DataConfig().max_pairs_per_problem)
+      unused("data.max_pairs_per_problem", reason, "remove it");
+    if (data.length_bins != DataConfig().length_bins) unused("data.length_bins", reason, "remove it");
   }
 
   void schedule() {

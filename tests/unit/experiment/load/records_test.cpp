@@ -22,7 +22,7 @@ TEST_F(RecordsConfig, HaveDefaultsAndTheTokenizersVocabulary) {
 }
 
 TEST_F(RecordsConfig, AreReadBackAsTheyArePrinted) {
-  const Experiment e = load(head + data + "select = \"correct\"\ntemplate = \"plain\"\nlength_bins = [10, 20]\n" +
+  const Experiment e = load(head + data + "select = \"correct\"\ntemplate = \"plain\"\n" +
                             "[data.difficulty]\nbins = [\"1-5\", \"6-10\"]\nweights = [0.5, 3]\n[validation]\n");
   EXPECT_EQ(e.data.difficulty.end_weights, (std::vector<double>{0.5, 3}));
   const Experiment again = load(to_toml(e));

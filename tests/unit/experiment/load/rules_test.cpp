@@ -176,6 +176,10 @@ TEST_F(Rules, RequireWeightsForEachHeadAtPointsInTheOrderOfSteps) {
   const auto points = [](const std::string& text) {
     return std::vector<std::string>{"train.head_weights=[" + text + "]"};
   };
+  const auto with_steps = [](std::vector<std::string> overrides, const std::string& steps) {
+    overrides.push_back("train.steps=" + steps);
+    return overrides;
+  };
   const std::string half = "{step=1, weights=[1, 0.5, 0.5, 0.5]}", none = "{step=5, weights=[1, 0, 0, 0]}";
   const TrainConfig train = load(small, points(half + ", " + none + ", " + none)).train;
   EXPECT_EQ(train.head_weights, (std::vector{1.0, 0.5, 0.5, 0.5}));
@@ -187,6 +191,10 @@ TEST_F(Rules, RequireWeightsForEachHeadAtPointsInTheOrderOfSteps) {
                   {"head_weights at step 5 are all 0"});
   expect_in_order(refused(small, points(none + ", " + half)), {"found step 1 of head_weights after step 5", "order"});
   expect_in_order(refused(small, points(none + ", " + none + ", " + none)), {"found three head_weights at step 5"});
+  const std::string later = "{step=20, weights=[1, 0, 0, 0]}";
+  EXPECT_NO_THROW(load(small, with_steps(points(half + ", " + later), "10")));
+  expect_in_order(refused(small, with_steps(points(half + ", " + none + ", " + later), "5")),
+                  {"head_weights at step 20 have no effect: the run ends at step 5", "remove the point"});
   expect_in_order(refused(small, points("{step=0, weights=[1, 1, 1, 1]}")), {"found the integer 0"});
   expect_in_order(refused(small, points("{weights=[1, 1, 1, 1]}")), {"a table lacks step"});
 }

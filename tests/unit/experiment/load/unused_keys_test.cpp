@@ -35,6 +35,15 @@ TEST_F(UnusedKeys, OfValueHeadsAreRefusedWhereNoneTrains) {
                   {"value_head_lr has no effect: pipeline \"baseline\" trains no value head"});
 }
 
+TEST_F(UnusedKeys, OfPairsAreRefusedWhereNoneIsTrainedOn) {
+  const std::vector<std::string> records{"model.vocab_size=258", "data.kind=records", "data.files=[\"a.jsonl\"]",
+                                         "data.max_pairs_per_problem=0", "data.length_bins=[10, 20]"};
+  EXPECT_EQ(load(with(small, "baseline", "critic"), records).data.max_pairs_per_problem, 0);
+  expect_in_order(refused(small, records),
+                  {"max_pairs_per_problem has no effect: pipeline \"baseline\" does not train on pairs of answers",
+                   "length_bins has no effect"});
+}
+
 TEST_F(UnusedKeys, OfTheGuardAreRefusedWithoutALimit) {
   EXPECT_EQ(load(small, {"guard.loss_ratio=5", "guard.window=10"}).guard.window, 10);
   expect_in_order(refused(small, {"guard.window=10"}), {"window has no effect: neither loss_spike nor loss_ratio"});
@@ -50,8 +59,8 @@ TEST_F(UnusedKeys, OfRandomDataAndOfTheLogAreRefused) {
 }
 
 TEST_F(UnusedKeys, MayBeGivenWithTheirDefaultsAsAResolvedTextStatesThem) {
-  EXPECT_NO_THROW(load(small, {"schedule.min_lr_ratio=0.1", "guard.window=100", "guard.spike_floor=1",
-                               "log.samples=1", "log.prompt_tokens=64", "data.order=shuffled"}));
+  EXPECT_NO_THROW(load(small, {"schedule.min_lr_ratio=0.1", "guard.window=100", "guard.spike_floor=1", "log.samples=1",
+                               "log.prompt_tokens=64", "data.order=shuffled"}));
 }
 
 }  // namespace
