@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 #include "base/random.hpp"
@@ -16,13 +17,12 @@
 namespace wmtp {
 namespace {
 
-void add_changes(const std::vector<StudyChange>& more, int64_t seed, std::vector<StudyChange>& changes) {
-  for (const StudyChange& change : more) changes.push_back({with_seed(change.text, seed), change.place});
-}
-
-std::vector<StudyChange> changes_of(const Study& study, size_t member, int64_t seed) {
-  std::vector<StudyChange> changes;
-  add_changes(study.members[member].changes, seed, changes);
+/// What the member changes with this seed; for a run of its tuning also what that changes.
+std::vector<StudyChange> changes_of(const Study& study, size_t member, int64_t seed, bool tunes = false) {
+  const StudyMember& of = study.members[member];
+  std::vector<StudyChange> changes = of.changes;
+  if (tunes) changes.insert(changes.end(), study.tuning.changes.begin(), study.tuning.changes.end());
+  for (StudyChange& change : changes) change.text = with_condition(with_seed(change.text, seed), of.condition);
   return changes;
 }
 
@@ -193,8 +193,7 @@ std::vector<StudyRun> tuning_runs(const Study& study, size_t member, const std::
   std::vector<StudyRun> runs;
   for (const TunedChoice& choice : choices)
     for (const int64_t seed : study.tuning.seeds) {
-      std::vector<StudyChange> changes = changes_of(study, member, seed);
-      add_changes(study.tuning.changes, seed, changes);
+      const auto changes = changes_of(study, member, seed, /*tunes=*/true);
       runs.push_back(run_of(study, member, seed, changes, choice, run_name(study, member, "tuning-")));
       runs.back().how.title = "tuning " + runs.back().how.title;
     }
@@ -218,10 +217,8 @@ LoadedMembers load_members(const Study& study, const JobRequest& request, const 
     if (auto job = loader.load(run_of(study, i, seed, changes, {}, run_name(study, i, "")), changes, member))
       loaded.jobs.push_back(std::move(*job));
     if (member.tuned.empty()) continue;
-    for (const int64_t of_tuning : study.tuning.seeds) {
-      add_changes(member.changes, of_tuning, changes);
-      add_changes(study.tuning.changes, of_tuning, changes);
-    }
+    for (const int64_t of_tuning : study.tuning.seeds)
+      std::ranges::copy(changes_of(study, i, of_tuning, /*tunes=*/true), std::back_inserter(changes));
     const std::vector<TunedChoice> choices = tuned_choices(study, i);
     for (const TunedChoice& choice : choices)
       for (size_t k = 0; k < choice.size(); ++k) changes.push_back({choice[k], member.tuned[k].place});

@@ -277,7 +277,6 @@ class Reader {
     member.changes = common_;
     for (const auto* more : {&condition.changes, &given.member.changes})
       member.changes.insert(member.changes.end(), more->begin(), more->end());
-    for (StudyChange& change : member.changes) change.text = with_text(change.text, "{condition}", condition.name);
     if (!member.name.empty()) check_name(member, given.name_at);
     study_.members.push_back(std::move(member));
   }
@@ -558,6 +557,10 @@ std::vector<std::string> Study::metrics() const {
 
 std::string with_seed(std::string text, int64_t seed) {
   return with_text(std::move(text), "{seed}", std::to_string(seed));
+}
+
+std::string with_condition(std::string text, const std::string& condition) {
+  return with_text(std::move(text), "{condition}", condition);
 }
 
 std::optional<EvaluationMetric> evaluation_metric(const std::string& metric) {

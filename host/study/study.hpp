@@ -24,7 +24,7 @@
 //   judge = "judge_paths.py"
 //
 // Under several conditions, such as shares of noise in the data, each member is trained under each of them and compared
-// with the control under the same one. {condition} in a text stands for its name.
+// with the control under the same one. {condition} in any changed value stands for its name.
 //
 //   [[study.conditions]]
 //   name = "noise 50%"
@@ -126,6 +126,8 @@ struct Study {
 
 /// The text with the seed in place of each {seed}.
 std::string with_seed(std::string text, int64_t seed);
+/// The text with the name of the condition in place of each {condition}.
+std::string with_condition(std::string text, const std::string& condition);
 
 /// The name and the group of an evaluation's metric: "eval/greedy/degree 1"; "" for all problems. nullopt for any other
 /// metric.

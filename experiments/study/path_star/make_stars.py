@@ -7,8 +7,8 @@ A graph has ARMS paths of LENGTH nodes, which share only the node where they beg
 order, then that node and the end of one path; the answer is this path. "ab,cd,ac/ad" has the answer "acd". Nodes are
 NODES letters, drawn for each graph.
 
-For seed 11, the folder 11 has train.jsonl, GRAPHS graphs with their answers, and reversed.jsonl, the same graphs with
-answers that begin at the end. valid.jsonl and valid-reversed.jsonl are VALIDATION other graphs, the same for all seeds.
+For seed 11, the folder 11 has train-forward.jsonl, GRAPHS graphs with their answers, and train-reversed.jsonl, the same
+graphs with answers that begin at the end; valid-forward.jsonl and valid-reversed.jsonl are VALIDATION other graphs.
 
 The same arguments write the same files.
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 ARMS = 2
 LENGTH = 5
 NODES = 20
-GRAPHS = 400000
+GRAPHS = 256000
 VALIDATION = 1024
 
 
@@ -34,8 +34,9 @@ def star(rng):
     return f"{','.join(edges)}/{start}{arms[0][-1]}", "".join(arms[0])
 
 
-def write(folder, names, count, rng):
-    with open(folder / f"{names[0]}.jsonl", "w") as forward, open(folder / f"{names[1]}.jsonl", "w") as backward:
+def write(folder, name, count, rng):
+    with (open(folder / f"{name}-forward.jsonl", "w") as forward,
+          open(folder / f"{name}-reversed.jsonl", "w") as backward):
         for _ in range(count):
             prompt, path = star(rng)
             for file, answer in ((forward, path), (backward, path[::-1])):
@@ -48,12 +49,11 @@ def main():
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
 
-    options.output.mkdir(parents=True, exist_ok=True)
-    write(options.output, ("valid", "valid-reversed"), VALIDATION, random.Random("valid"))
     for seed in options.seeds:
         folder = options.output / str(seed)
-        folder.mkdir(exist_ok=True)
-        write(folder, ("train", "reversed"), GRAPHS, random.Random(seed))
+        folder.mkdir(parents=True, exist_ok=True)
+        write(folder, "train", GRAPHS, random.Random(seed))
+        write(folder, "valid", VALIDATION, random.Random(f"valid {seed}"))
 
 
 if __name__ == "__main__":

@@ -142,6 +142,13 @@ TEST_F(StudyFile, TrainsEveryMemberUnderEachCondition) {
                           "model.dim=64", "seed=11", "name=\"trial-once50more\""));
 }
 
+TEST_F(StudyFile, TunesEveryConditionOnDataOfItsOwn) {
+  const Study study = read(head + conditions + "[[study.members]]\nname = \"plain\"\nexperiment = \"a.toml\"\n" +
+                           tuned + with(tuning, "other.txt", "{condition}/{seed}.txt"));
+  const auto last = tuning_runs(study, 3, tuned_choices(study, 3)).back();
+  EXPECT_EQ(last.how.overrides[2], "validation.files=[\"" + (folder_ / "50% more/2.txt").string() + "\"]");
+}
+
 TEST_F(StudyFile, NamesMistakesOfConditions) {
   expect_in_order(mistakes(head + with(conditions, "50% more", "small") + two_members),
                   {"[[study.conditions]]: found the name \"small\" twice"});
