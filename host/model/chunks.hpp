@@ -46,12 +46,12 @@ inline int64_t attention_scratch(int64_t S, int64_t D, bool backward) {
 /// Each thread processes whole heads. With fewer heads than this, the queries of each head are split into parts,
 /// independently of the number of threads; the contributions of the parts to a key are summed.
 inline constexpr int64_t min_tasks = 16;
-/// A part transposes all keys before its end, which fewer queries would not repay.
-inline constexpr int64_t min_queries_per_part = 128;
+/// A part transposes all keys before its end: fewer queries repay that only if a thread would have no head otherwise.
+inline constexpr int64_t min_blocks_per_part = 3;
 
 /// The number of parts into which the queries of each of `heads` key heads are split, over S positions.
 inline int64_t num_query_parts(int64_t heads, int64_t S) {
-  return std::clamp<int64_t>((min_tasks + heads - 1) / heads, 1, std::max<int64_t>(S / min_queries_per_part, 1));
+  return std::min((min_tasks + heads - 1) / heads, std::max<int64_t>(num_query_blocks(S) / min_blocks_per_part, 1));
 }
 
 }  // namespace wmtp

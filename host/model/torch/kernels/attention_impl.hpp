@@ -2,8 +2,8 @@
 // vectors of products_impl.hpp.
 //
 // Keys and values are first widened to fp32 and keys transposed in panels of 64, so that all products have the same
-// form: rows of scalars times rows of vectors, in tiles whose sums stay in registers. A block of queries processes all
-// keys before its end; of these, 12 queries at a time are multiplied with those that one of them reads.
+// form: rows of scalars times rows of vectors, in tiles whose sums stay in registers. A block of queries processes the
+// keys from the panel of the first one that it reads; within it, 12 queries at a time those up to the last one's.
 #include <cstdint>
 
 #include "model/chunks.hpp"
@@ -132,19 +132,23 @@ inline void transpose_square(Vector (&rows)[vector_floats]) {
   }
 }
 
-/// [count][D] -> panels [D][keys_per_panel], zero-padded.
+/// [count][D] -> panels [D][keys_per_panel], with zeros up to a whole vector.
 template <class T>
 void transpose(const T* from, int64_t stride, int64_t count, int64_t D, float* to) {
-  for (int64_t j = 0; j < up_to(count, keys_per_panel); j += vector_floats) {
+  for (int64_t j = 0; j < up_to(count, widest_vector); j += vector_floats) {
     float* const column = to + j / keys_per_panel * keys_per_panel * D + j % keys_per_panel;
     for (int64_t d = 0; d < D; d += vector_floats) {
       const int64_t features = D - d < vector_floats ? D - d : vector_floats;
-      Vector square[vector_floats] = {};
-      for (int64_t i = 0; i < vector_floats && j + i < count; ++i)
-        if (features == vector_floats)
-          load_vector(from + (j + i) * stride + d, square[i]);
+      Vector square[vector_floats];
+      for (int64_t i = 0; i < vector_floats; ++i) {
+        const T* const row = from + (j + i) * stride + d;
+        if (j + i >= count)
+          square[i] = Vector{};
+        else if (features == vector_floats)
+          load_vector(row, square[i]);
         else
-          load_padded(from + (j + i) * stride + d, features, square[i]);
+          load_padded(row, features, square[i]);
+      }
       transpose_square(square);
       for (int64_t i = 0; i < features; ++i)
         __builtin_memcpy(column + (d + i) * keys_per_panel, &square[i], sizeof square[i]);
@@ -168,11 +172,11 @@ struct Scratch {
   }
 };
 
-/// Rows that are multiplied with the same keys: a multiple of the tile heights (6, 12).
+/// Queries that share their keys, or keys that share their queries: a multiple of the tile heights (6, 12).
 constexpr int64_t rows_per_group = 12;
 
-/// The queries q … q + count - 1 and the keys first … q + count - 1. Query i reads no key after i, so a group of
-/// queries skips the keys after the group, and a group of keys the queries before it: their scores are 0.
+/// The queries q … q + count - 1 and the keys first … q + count - 1; `first` begins a panel. Query i reads no key after
+/// i, so a group of queries skips the keys after the group, and a group of keys the queries before it.
 struct QueryBlock {
   int64_t q, count, first;
   int64_t end() const { return q + count; }
@@ -183,43 +187,36 @@ inline QueryBlock block_at(const AttentionHead& h, int64_t q) {
           h.first_key(q) / keys_per_panel * keys_per_panel};
 }
 
-inline int64_t group_end(int64_t begin, int64_t end) {
-  return end - begin < rows_per_group ? end : begin + rows_per_group;
-}
+inline int64_t rows_of_group(int64_t left) { return left < rows_per_group ? left : rows_per_group; }
 
-/// scores[count][first …] = rows[count][D] times the transposed panels, up to each group's last key, in whole vectors;
-/// `first` begins a panel.
-inline void score(const QueryBlock& b, const float* rows, int64_t padded, const float* panels, int64_t D, float* scores,
-                  int64_t width) {
+/// scores[count][first …] = rows[count][D] times the transposed panels, up to each group's last key, in whole vectors.
+inline void score_block(const QueryBlock& b, const float* rows, int64_t padded, const float* panels, int64_t D,
+                        float* scores, int64_t width) {
   for (int64_t key = b.first; key < b.end(); key += keys_per_panel)
-    for (int64_t r = key > b.q ? (key - b.q) / rows_per_group * rows_per_group : 0; r < b.count;) {
-      const int64_t end = group_end(r, b.count), left = up_to(b.q + end - key, widest_vector);
-      const int64_t columns = left < keys_per_panel ? left : keys_per_panel;
-      multiply({rows + r * padded, padded, 1}, end - r, panels + key * D, keys_per_panel, columns,
-               scores + r * width + key, width, D, false);
-      r = end;
+    for (int64_t r = key > b.q ? (key - b.q) / rows_per_group * rows_per_group : 0; r < b.count; r += rows_per_group) {
+      const int64_t n = rows_of_group(b.count - r), left = up_to(b.q + r + n - key, widest_vector);
+      multiply({rows + r * padded, padded, 1}, n, panels + key * D, keys_per_panel,
+               left < keys_per_panel ? left : keys_per_panel, scores + r * width + key, width, D, false);
     }
 }
 
-/// sums[count][padded] = scores[count][first …] times the values of those keys.
-inline void mix(const QueryBlock& b, const float* scores, int64_t width, const float* values, int64_t padded,
-                float* sums) {
-  for (int64_t r = 0; r < b.count;) {
-    const int64_t end = group_end(r, b.count);
-    multiply({scores + r * width + b.first, width, 1}, end - r, values + b.first * padded, padded, padded,
-             sums + r * padded, padded, b.q + end - b.first, false);
-    r = end;
+/// sums[count][padded] = weights[count][first …] times the values of those keys. Weights after a query's own are 0.
+inline void mix_block(const QueryBlock& b, const float* weights, int64_t width, const float* values, int64_t padded,
+                      float* sums) {
+  for (int64_t r = 0; r < b.count; r += rows_per_group) {
+    const int64_t n = rows_of_group(b.count - r);
+    multiply({weights + r * width + b.first, width, 1}, n, values + b.first * padded, padded, padded, sums + r * padded,
+             padded, b.q + r + n - b.first, false);
   }
 }
 
-/// sums[first …][padded] += the transposed scores times rows[count][padded].
-inline void mix_transposed(const QueryBlock& b, const float* scores, int64_t width, const float* rows, int64_t padded,
-                           float* sums) {
-  for (int64_t key = b.first; key < b.end();) {
-    const int64_t end = group_end(key, b.end()), skipped = key > b.q ? key - b.q : 0;
-    multiply({scores + skipped * width + key, 1, width}, end - key, rows + skipped * padded, padded, padded,
-             sums + key * padded, padded, b.count - skipped, true);
-    key = end;
+/// sums[first …][padded] += the transposed weights times rows[count][padded].
+inline void mix_block_transposed(const QueryBlock& b, const float* weights, int64_t width, const float* rows,
+                                 int64_t padded, float* sums) {
+  for (int64_t key = b.first; key < b.end(); key += rows_per_group) {
+    const int64_t skipped = key > b.q ? key - b.q : 0;
+    multiply({weights + skipped * width + key, 1, width}, rows_of_group(b.end() - key), rows + skipped * padded, padded,
+             padded, sums + key * padded, padded, b.count - skipped, true);
   }
 }
 
@@ -238,14 +235,14 @@ void attention_forward(const AttentionHead& h, const T* query, const T* key, con
     for (int64_t q = h.begin; q < h.end; q += queries_per_block) {
       const QueryBlock b = block_at(h, q);
       widen(query + q * h.query_stride + r * h.D, h.query_stride, b.count, h.D, queries, padded);
-      score(b, queries, padded, keys, h.D, scores, width);
+      score_block(b, queries, padded, keys, h.D, scores, width);
       for (int64_t i = 0; i < b.count; ++i) {
         float* row = scores + i * width;
         const int64_t begin = h.first_key(q + i), count = q + i + 1 - begin;
         clear(row, b.first, begin);
         log_sums[r * h.positions + q + i] = causal_softmax(row + begin, scale, count, b.end() - begin);
       }
-      mix(b, scores, width, values, padded, mixed);
+      mix_block(b, scores, width, values, padded, mixed);
       narrow(mixed, padded, b.count, h.D, out + q * h.query_stride + r * h.D, h.query_stride);
     }
 }
@@ -272,8 +269,8 @@ void attention_backward(const AttentionHead& h, const T* query, const T* key, co
       const int64_t place = q * h.query_stride + r * h.D;
       widen(query + place, h.query_stride, b.count, h.D, queries, padded);
       widen(d_out + place, h.query_stride, b.count, h.D, d_rows, padded);
-      score(b, queries, padded, turned_keys, h.D, probs, width);
-      score(b, d_rows, padded, turned_values, h.D, d, width);
+      score_block(b, queries, padded, turned_keys, h.D, probs, width);
+      score_block(b, d_rows, padded, turned_values, h.D, d, width);
       for (int64_t i = 0; i < b.count; ++i) {
         float *row = probs + i * width, *d_row = d + i * width;
         const int64_t begin = h.first_key(q + i), count = q + i + 1 - begin;
@@ -282,9 +279,9 @@ void attention_backward(const AttentionHead& h, const T* query, const T* key, co
         causal_softmax_backward(row + begin, d_row + begin, scale, log_sums[r * h.positions + q + i], count,
                                 b.end() - begin);
       }
-      mix_transposed(b, probs, width, d_rows, padded, d_values);
-      mix_transposed(b, d, width, queries, padded, d_keys);
-      mix(b, d, width, keys, padded, d_queries);
+      mix_block_transposed(b, probs, width, d_rows, padded, d_values);
+      mix_block_transposed(b, d, width, queries, padded, d_keys);
+      mix_block(b, d, width, keys, padded, d_queries);
       narrow(d_queries, padded, b.count, h.D, dq + place, h.query_stride);
     }
   narrow(d_keys, padded, h.end, h.D, dk, h.key_stride);

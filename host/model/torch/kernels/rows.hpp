@@ -35,9 +35,10 @@ struct RowKernelTable {
   void (*cross_entropy_backward)(T* logits, const int64_t* targets, const float* log_sum, const float* coefficient,
                                  int64_t rows, int64_t width);
   /// One query of causal attention over the first `count` of `width` keys, in fp32: products x <- softmax of scale * x
-  /// over those keys, 0 for the others. Returns log sum exp(scale * x).
+  /// over those keys, 0 for the others, whose x may be anything. Returns log sum exp(scale * x).
   float (*causal_softmax)(float* x, float scale, int64_t count, int64_t width);
-  /// x <- the softmax p again; d <- scale * p * (d - sum p d), the gradient of the products given that of p.
+  /// x <- the softmax p again; d <- scale * p * (d - sum p d), the gradient of the products given that of p. Of other
+  /// keys than the first `count`, x and d may be anything.
   void (*causal_softmax_backward)(float* x, float* d, float scale, float log_sum, int64_t count, int64_t width);
   /// sum = first ? value : sum + value.
   void (*accumulate)(float* sum, const T* value, bool first, int64_t count);

@@ -229,10 +229,10 @@ inline float causal_softmax(float* x, float scale, int64_t count, int64_t width)
 
 inline void causal_softmax_backward(float* x, float* d, float scale, float log_sum, int64_t count, int64_t width) {
   const int64_t end = whole_vectors(count, width), whole = end / lanes * lanes;
-  clear(d, count, end);
   float sums[lanes] = {};
   const auto exp_lane = [&](int64_t i, int lane, bool counts) __attribute__((always_inline)) {
     x[i + lane] = fast_exp(counts ? scale * x[i + lane] - log_sum : far_below);
+    d[i + lane] = counts ? d[i + lane] : 0.0f;
     sums[lane] += x[i + lane] * d[i + lane];
   };
   for (int64_t i = 0; i < whole; i += lanes) {
