@@ -9,7 +9,7 @@
 namespace wmtp {
 namespace {
 
-constexpr std::chrono::milliseconds measured_for{15};
+constexpr std::chrono::milliseconds measured_for{5};
 constexpr double shortest_round = 2e-3;  // seconds; waiting for a device takes up to a hundredth of it
 constexpr int at_least = 3;
 

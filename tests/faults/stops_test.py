@@ -87,7 +87,9 @@ def test_a_signal_that_the_parent_has_blocked_saves(place, ranks):
                               "os.execv(sys.argv[1], sys.argv[1:])", HOST, "run", file], cwd=place.folder,
                              env=clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, text=True)
-    time.sleep(6)
+    end = time.monotonic() + 60
+    while place.log.last_step() < 3 and time.monotonic() < end:
+        time.sleep(0.05)
     begun.send_signal(signal.SIGTERM)
     said = begun.communicate(timeout=30)[0]
     assert begun.returncode == 75 and saved_its_last_step(place), said

@@ -15,7 +15,7 @@ OWN = {"layers": 5, "future_tokens": 4}  # a reference with as many heads as the
 
 def of(plugin, shape=None, pipeline="baseline", data="windows", frozen=None, heads=None, weightings=None, **options):
     shape = shape or (POLICY if data == "windows" else READER)
-    return shape, Recipe(pipeline=pipeline, data=data, frozen=frozen or {}, heads=heads, steps=10,
+    return shape, Recipe(pipeline=pipeline, data=data, frozen=frozen or {}, heads=heads,
                          options=weightings or {}, auxiliary={"plugin": plugin, **options}, betas=(0.5, 0.95),
                          clip_norm=0.0, sharp=8.0)
 

@@ -1,4 +1,4 @@
-"""[references.NAME]: formulas over several frozen models, compared with plain PyTorch in ten steps: losses and final
+"""[references.NAME]: formulas over several frozen models, compared with plain PyTorch: losses and final
 parameters, on one rank and on several, in every division of the work; with cached losses the same."""
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ AMATEUR, DOMAINS = {"amateur": WIDE}, {"general": OWN, "domain": WIDE}
 
 def of(weight, references, shape=POLICY, data="windows", **changes):
     """`sharp`: losses that differ by more than rounding."""
-    return shape, Recipe(pipeline="formula", options={"weight": weight}, references=references, data=data, steps=10,
+    return shape, Recipe(pipeline="formula", options={"weight": weight}, references=references, data=data,
                          betas=(0.5, 0.95), clip_norm=0.0, sharp=8.0, **changes)
 
 

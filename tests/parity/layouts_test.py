@@ -10,7 +10,7 @@ import pytest
 from checkpoint import adapter_tensors, model_tensors
 from compare import assert_losses_close, assert_tensors_close
 from paths import cases
-from reference import Recipe
+from reference import Recipe, steps_here
 from start import POLICY, READER, changes_for, train_reference, write_start
 
 # Ranks, sequences of a micro-batch for each data rank, micro-batches, ranks that divide the positions, ranks that
@@ -144,8 +144,8 @@ CASES = cases(SHORT, [case for case in dict.fromkeys(ALL) if case not in SHORT])
 
 def run(place, pipeline, layout, strategy, checkpointing, **more):
     ranks, batch, accumulation, sequence, tensor, sections = LAYOUTS[layout]
-    changes = {"pipeline__plugin": pipeline, "parallel__processes": ranks, "parallel__strategy": strategy,
-               "parallel__sequence": sequence, "parallel__tensor": tensor,
+    changes = {"train__steps": steps_here(), "pipeline__plugin": pipeline, "parallel__processes": ranks,
+               "parallel__strategy": strategy, "parallel__sequence": sequence, "parallel__tensor": tensor,
                "parallel__pipeline": sections,
                "parallel__shard_group_size": 2 if strategy == "hybrid_shard" else None,
                "parallel__activation_checkpointing": checkpointing,

@@ -1,5 +1,5 @@
 """[reference] heads: each head of the policy with the reference's own head, or with its next-token head, compared
-with plain PyTorch in ten steps: losses and final parameters, on one rank and on several, in every division of the
+with plain PyTorch: losses and final parameters, on one rank and on several, in every division of the
 work."""
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ SHARED = MORE | {"future_heads": "shared"}  # of whose five heads four are read
 def of(pipeline, frozen=None, shape=POLICY, data="windows", heads=None, normalize="tokens", **options):
     """`sharp`: entropies that differ by more than rounding."""
     return shape, Recipe(pipeline=pipeline, frozen=frozen or OWN, heads=heads, data=data, normalize=normalize,
-                         options=options, steps=10, betas=(0.5, 0.95), clip_norm=0.0, sharp=8.0)
+                         options=options, betas=(0.5, 0.95), clip_norm=0.0, sharp=8.0)
 
 
 CASES = {

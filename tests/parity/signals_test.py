@@ -1,4 +1,4 @@
-"""Signals of the data and of the logits, as formulas of their own, compared with plain PyTorch in ten steps: losses and
+"""Signals of the data and of the logits, as formulas of their own, compared with plain PyTorch: losses and
 final parameters, on one rank and on two, with micro-batches, packed, and in every division of the work."""
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ CHAINED = replace(POLICY, future_heads="chained")
 
 
 def of(weight, data="weighted", shape=READER, normalize="tokens", sequences=4):
-    return shape, Recipe(pipeline="formula", options={"weight": weight}, data=data, normalize=normalize, steps=10,
+    return shape, Recipe(pipeline="formula", options={"weight": weight}, data=data, normalize=normalize,
                          sequences=sequences, betas=(0.5, 0.95), clip_norm=0.0, sharp=8.0)
 
 

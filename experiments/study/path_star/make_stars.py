@@ -7,7 +7,7 @@ A graph has ARMS paths of LENGTH nodes, which share only the node where they beg
 order, then that node and the end of one path; the answer is this path. "ab,cd,ac/ad" has the answer "acd". Nodes are
 NODES letters, drawn for each graph.
 
-For seed 11, the folder 11 has train-forward.jsonl, GRAPHS graphs with their answers, and train-reversed.jsonl, the same
+For seed 11, the folder 11 has train-forward.jsonl, graphs with their answers, and train-reversed.jsonl, the same
 graphs with answers that begin at the end; valid-forward.jsonl and valid-reversed.jsonl are VALIDATION other graphs.
 
 The same arguments write the same files.
@@ -20,7 +20,6 @@ from pathlib import Path
 ARMS = 2
 LENGTH = 5
 NODES = 20
-GRAPHS = 256000
 VALIDATION = 1024
 
 
@@ -47,12 +46,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("seeds", type=int, nargs="+")
     parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--graphs", type=int, default=256000, help="of each seed's training (256000)")
     options = parser.parse_args()
 
     for seed in options.seeds:
         folder = options.output / str(seed)
         folder.mkdir(parents=True, exist_ok=True)
-        write(folder, "train", GRAPHS, random.Random(seed))
+        write(folder, "train", options.graphs, random.Random(seed))
         write(folder, "valid", VALIDATION, random.Random(f"valid {seed}"))
 
 
