@@ -4,6 +4,10 @@
 
 namespace wmtp {
 
+Phase::Phase(const std::string& name) : memory_(name), time_(name) {
+  if (span_.isActive()) span_.before(name);
+}
+
 void EventClock::mark() {
   const c10::impl::VirtualGuardImpl device(c10::DeviceType::CUDA);
   marks_.emplace_back(c10::DeviceType::CUDA, c10::EventFlag::BACKEND_DEFAULT);  // c10's default flag records no time

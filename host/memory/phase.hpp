@@ -1,7 +1,8 @@
-// Phase: a named part of a rank's work, whose live memory and time are recorded. On a CUDA device the time is the
-// device's (EventClock), not that of the calls that launch its work.
+// Phase: a named part of a rank's work, whose live memory and time are recorded, and which is a span of a profiled
+// step. On a CUDA device the time is the device's (EventClock), not that of the calls that launch its work.
 #pragma once
 
+#include <ATen/record_function.h>
 #include <c10/core/Event.h>
 
 #include <deque>
@@ -16,11 +17,12 @@ namespace wmtp {
 /// [training thread]
 class Phase {
  public:
-  explicit Phase(const std::string& name) : memory_(name), time_(name) {}
+  explicit Phase(const std::string& name);
 
  private:
   MemoryPhase memory_;
   TimeScope time_;
+  at::RecordFunction span_{at::RecordScope::USER_SCOPE};  ///< records nothing unless a profiler listens
 };
 
 /// Measures the training thread's current stream on a CUDA device with events, without blocking the host.

@@ -190,14 +190,16 @@ void ParameterGroup::add_rows(int index, const Tensor& rows, const Tensor& value
 /// Zeroes parameters without a gradient, and the padding.
 void ParameterGroup::zero_unwritten() {
   gradient_buffer();  // a rank without any gradient also takes part in the reduce
-  int64_t end = 0;
+  int64_t end = 0;    // of the last parameter that has a gradient
+  const auto zero_up_to = [&](int64_t begin) {
+    if (begin > end) whole_gradient_.narrow(0, end, begin - end).zero_();
+  };
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    const FlatParameter& placed = parameters_[i];
-    whole_gradient_.narrow(0, end, placed.offset - end).zero_();
-    if (!written_[i]) whole_gradient_.narrow(0, placed.offset, placed.count).zero_();
-    end = placed.offset + placed.count;
+    if (!written_[i]) continue;
+    zero_up_to(parameters_[i].offset);
+    end = parameters_[i].offset + parameters_[i].count;
   }
-  whole_gradient_.narrow(0, end, total_ - end).zero_();
+  zero_up_to(total_);
 }
 
 void ParameterGroup::start_reduce(bool last) {

@@ -4,7 +4,7 @@
 Records one rank, by default of two threads, with perf (Debian's linux-perf), assigns each sample to a kind by the
 function's name, and divides the operations or bytes of the kind by its time. Operations: those of `plan`, attention's
 apart. Bytes: what a kind must read and write once. Limits: bare matrix products, which the run measures, and a copy in
-memory.
+memory. Then the time line of a block, from the trace of one step.
 """
 import argparse
 import collections
@@ -81,12 +81,34 @@ def copied_per_second():
     return 2 * source.nbytes / best
 
 
+def spans_of(trace):
+    """[(microseconds from the step's begin, duration, name)] of kernels and products, but none inside of another."""
+    work = re.compile(r"wmtp::|aten::(add_?|mul|copy_|index_select|index_add_|_fused_adamw_)$")
+    found = []
+    events = [event for event in json.loads(trace.read_text())["traceEvents"] if event.get("cat") == "cpu_op"]
+    first = min(event["ts"] for event in events)
+    for event in sorted(events, key=lambda event: event["ts"]):
+        begin = event["ts"] - first
+        if work.match(event["name"]) and not (found and begin < found[-1][0] + found[-1][1]):
+            found.append((begin, event["dur"], event["name"].split("::")[1]))
+    return found
+
+
+def time_line(spans, border):
+    """Of the second block of which the kernel `border` begins or ends each half."""
+    at = [index for index, (_, _, name) in enumerate(spans) if name == border]
+    block = spans[at[2]:at[4]] if border == "norm" else spans[at[2] + 1:at[4] + 1]
+    duration = block[-1][0] + block[-1][1] - block[0][0]
+    between = duration - sum(length for _, length, _ in block)
+    return f"{', '.join(f'{name} {length:.0f}' for _, length, name in block)}; between them {between:.0f}"
+
+
 def measure(name, case, threads):
     with tempfile.TemporaryDirectory(prefix="wmtp-bench-") as folder:
         folder = Path(folder)
         write_inputs(folder, case)
         command = ["perf", "record", "-F", "997", "-e", "cpu-clock", "-k", "CLOCK_REALTIME", "-o", "perf.data", HOST,
-                   "run", "bench.toml", "-q"]
+                   "run", "bench.toml", "-q", "--set", f"log.profile_step={case.steps - 2}"]
         subprocess.run(command, cwd=folder, env=users_environment({"OMP_NUM_THREADS": threads}), check=True,
                        capture_output=True)
         log = RunLog(folder / "runs/wmtp.db")
@@ -98,6 +120,7 @@ def measure(name, case, threads):
         logged = [row["time_ns"] / 1e9 for row in log.query(
             "SELECT time_ns FROM metrics WHERE run_id = ? AND name = 'train/loss' ORDER BY step", log.newest()["id"])]
         spent = seconds_by_kind(folder / "perf.data", logged[1], logged[-1], seconds)
+        spans = spans_of(next(folder.glob("runs/*/profile-0000.json")))
     print(f"{name}, {threads} threads: {seconds * 1e3:.0f} ms a step; bare products "
           f"{operations / seconds / share / 1e9:,.0f} GFLOP/s\n")
     print("| | share | ms | GFLOP or GB | GFLOP/s or GB/s |\n| --- | --- | --- | --- | --- |")
@@ -110,7 +133,8 @@ def measure(name, case, threads):
         amount = f"{done / 1e9:,.1f} GFLOP" if done else f"{moved / 1e9:.2f} GB" if moved else ""
         rate = f"{done / time_of / 1e9:,.0f}" if done else f"{moved / time_of / 1e9:.1f}" if moved else ""
         print(f"| {kind} | {100 * time_of / seconds:.0f}% | {1e3 * time_of:.1f} | {amount} | {rate} |")
-    print(flush=True)
+    print(f"\nA block forward, microseconds: {time_line(spans, 'norm')}")
+    print(f"and backward: {time_line(spans, 'norm_backward')}\n", flush=True)
 
 
 def main():

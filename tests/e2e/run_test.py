@@ -359,9 +359,9 @@ def test_without_bf16_instructions_products_are_computed_in_fp32_and_the_run_say
     assert len(events) == 1 and events[0]["level"] == "warning", events
 
 
-def operators(place, rank):
+def spans(place, rank, category):
     trace = json.loads((place.log.folder() / f"profile-{rank:04d}.json").read_text())
-    return [event["name"] for event in trace["traceEvents"] if event.get("cat") == "cpu_op"]
+    return [event["name"] for event in trace["traceEvents"] if event.get("cat") == category]
 
 
 def test_a_profiled_step_has_the_operators_of_all_its_micro_batches_and_changes_no_number(place):
@@ -374,9 +374,14 @@ def test_a_profiled_step_has_the_operators_of_all_its_micro_batches_and_changes_
     assert "ERROR" not in ended.err, ended
     assert [place.log.metric(name) for name in ("train/loss", "train/grad_norm")] == numbers
     for rank in (0, 1):
-        found = operators(place, rank)
+        found = spans(place, rank, "cpu_op")
         assert found.count("aten::index_select") == 3 and "aten::mm" in found, sorted(set(found))
         assert "aten::_fused_adamw_" in found, sorted(set(found))
+        blocks = 5 * 3  # in each micro-batch
+        assert found.count("wmtp::attention") == found.count("wmtp::attention_backward") == blocks
+        named = spans(place, rank, "user_annotation")
+        assert {"forward", "head_1", "backward", "optimizer"} <= set(named), sorted(set(named))
+        assert any(name.startswith("waiting for step 2: reducing the gradient of layers.0 (") for name in named), named
     assert len(list(place.log.folder().glob("profile-*"))) == 2
 
 

@@ -396,7 +396,7 @@ def test_the_members_of_shipped_studies_differ_only_in_the_weighting(file):
 
 
 def with_its_data(file, folder, *options):
-    """The study or, if a script writes its data, a copy of it with the first seed's: as the file says, and `options`."""
+    """The study or, if a script writes its data, a copy of it with the first seed's: as the file says and `options`."""
     written = SCRIPT.search(file.read_text())
     if not written:
         return file

@@ -1,5 +1,7 @@
 #include "comm/torch/channels.hpp"
 
+#include <ATen/record_function.h>
+
 #include <system_error>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -31,6 +33,7 @@ void Pending::wait() {
   if (!work_) return;
   try {
     const TimeScope time(waiting);
+    RECORD_USER_SCOPE("waiting for " + channel_->peers_->record().describe(number_));
     work_->wait();
   } catch (const std::exception& error) {
     throw channel_->peers_->explain(channel_->peers_->record().describe(number_), error.what());
@@ -62,6 +65,7 @@ Pending Channel::start(at::Tensor output, at::Tensor input, const std::string& w
     if (collectives_are_checked()) refuse_disagreement(output, input, what, operation);
     if (output.is_cuda()) record.mark(pending.number_, output.device());
     const TimeScope time(waiting);
+    RECORD_USER_SCOPE(what);
     pending.work_ = issue(output, input);
   } catch (const Error&) {
     throw;

@@ -7,6 +7,7 @@
 #include <ATen/SDPBackend.h>
 #include <ATen/ops/_flash_attention_forward.h>
 #include <ATen/ops/_fused_sdp_choice.h>
+#include <ATen/record_function.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/round_up.hpp"
@@ -80,6 +81,7 @@ void for_each_task(const Shape& s, const Tensor& scratch, Call call) {
 struct CausalAttention : Function<CausalAttention> {
   static Tensor forward(AutogradContext* context, const Tensor& query, const Tensor& key, const Tensor& value,
                         int64_t window, const std::optional<Tensor>& given_documents) {
+    RECORD_FUNCTION("wmtp::attention", {});
     const Tensor documents = given_documents.value_or(Tensor());
     const Shape s = Shape::of(query, key, window, documents);
     const Tensor q = query.contiguous(), k = key.contiguous(), v = value.contiguous();
@@ -98,6 +100,7 @@ struct CausalAttention : Function<CausalAttention> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    RECORD_FUNCTION("wmtp::attention_backward", {});
     const auto saved = context->get_saved_variables();
     const Tensor &q = saved[0], &k = saved[1], &v = saved[2], &log_sums = saved[3], d_out = gradients[0].contiguous();
     const Shape s = Shape::of(q, k, context->saved_data["window"].toInt(), saved[4]);

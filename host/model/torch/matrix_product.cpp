@@ -1,5 +1,7 @@
 #include "model/torch/matrix_product.hpp"
 
+#include <ATen/record_function.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -131,6 +133,7 @@ Tensor product(const Tensor& a, const Tensor& b) {
 }
 
 void product_into(Tensor to, const Tensor& a, const Tensor& b, bool add) {
+  RECORD_FUNCTION("wmtp::product", {});
   if (a.is_meta() && !is_widened(a)) count_operations(2.0 * double(a.size(0)) * double(a.size(1)) * double(b.size(1)));
   if (is_widened(a))
     in_widened_blocks(to, a, b, [&](Tensor block, const Tensor& left, const Tensor& right) {

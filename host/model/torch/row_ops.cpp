@@ -1,6 +1,7 @@
 #include "model/torch/row_ops.hpp"
 
 #include <ATen/Parallel.h>
+#include <ATen/record_function.h>
 
 #include <algorithm>
 #include <limits>
@@ -89,6 +90,7 @@ ScoredLogits cross_entropy_by_aten(const Tensor& logits, const Tensor& targets, 
 }  // namespace
 
 Normed normed_rows(const Tensor& x, const Tensor& weight, double eps) {
+  RECORD_FUNCTION("wmtp::norm", {});
   if (kernels::takes(x)) return normed_by_cpu(x, weight, eps);
   if (DeviceRowKernels* rows = norm_rows(x, weight)) {
     Normed normed{at::empty_like(x), at::empty({x.numel() / x.size(-1)}, x.options().dtype(at::kFloat))};
@@ -102,6 +104,7 @@ Normed normed_rows(const Tensor& x, const Tensor& weight, double eps) {
 
 std::pair<Tensor, Tensor> normed_rows_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                                                const Tensor& scale, bool wants_dw) {
+  RECORD_FUNCTION("wmtp::norm_backward", {});
   if (kernels::takes(dy)) return normed_backward_by_cpu(dy, x, weight, scale, wants_dw);
   if (DeviceRowKernels* rows = norm_rows(dy, weight)) {
     Tensor dx = at::empty_like(x);
@@ -118,6 +121,7 @@ std::pair<Tensor, Tensor> normed_rows_backward(const Tensor& dy, const Tensor& x
 }
 
 Tensor swiglu_rows(const Tensor& gate, const Tensor& up) {
+  RECORD_FUNCTION("wmtp::swiglu", {});
   Tensor y = at::empty_like(gate);
   if (kernels::takes(gate)) {
     in_parallel(gate, gate.numel(), elements_per_task, [&]<class T>(int64_t begin, int64_t end) {
@@ -132,6 +136,7 @@ Tensor swiglu_rows(const Tensor& gate, const Tensor& up) {
 }
 
 std::pair<Tensor, Tensor> swiglu_rows_backward(const Tensor& dy, const Tensor& gate, const Tensor& up) {
+  RECORD_FUNCTION("wmtp::swiglu_backward", {});
   Tensor d_gate = at::empty_like(gate), d_up = at::empty_like(up);
   if (kernels::takes(gate)) {
     in_parallel(gate, gate.numel(), elements_per_task, [&]<class T>(int64_t begin, int64_t end) {
@@ -147,6 +152,7 @@ std::pair<Tensor, Tensor> swiglu_rows_backward(const Tensor& dy, const Tensor& g
 }
 
 Tensor rotated(const Tensor& x, const Tensor& table, float direction) {
+  RECORD_FUNCTION("wmtp::rotate", {});
   if (DeviceRowKernels* rows = device_rows(x)) {
     Tensor y = at::empty_like(x);
     rows->rotate(x, table, direction, y);
@@ -222,6 +228,7 @@ Tensor mass_of(const Tensor& largest, const Tensor& log_sum) {
 }
 
 ScoredLogits cross_entropy(const Tensor& logits, const Tensor& targets, ScoreRequest request, Columns columns) {
+  RECORD_FUNCTION("wmtp::cross_entropy", {});
   if (request.reads_order()) {  // by ATen: few pipelines read them
     TORCH_CHECK(columns == Columns::all, "ranks, margins and the likeliest tokens need all logits of a token");
     ScoredLogits result = cross_entropy(logits, targets, {request.entropies, request.hits});
@@ -253,6 +260,7 @@ ScoredLogits cross_entropy(const Tensor& logits, const Tensor& targets, ScoreReq
 
 Tensor cross_entropy_gradient(Tensor logits, const Tensor& targets, const Tensor& log_sum, const Tensor& coefficients,
                               Columns columns) {
+  RECORD_FUNCTION("wmtp::cross_entropy_backward", {});
   if (DeviceRowKernels* device = device_rows(logits)) {
     device->cross_entropy_backward(logits, targets, log_sum, coefficients);
     return logits;
@@ -277,6 +285,7 @@ Tensor cross_entropy_gradient(Tensor logits, const Tensor& targets, const Tensor
 }
 
 void accumulate(Tensor& sum, const Tensor& value, bool first) {
+  RECORD_FUNCTION("wmtp::accumulate", {});
   if (!kernels::takes(value) || !value.is_contiguous()) {
     if (first)
       sum.copy_(value);
@@ -290,6 +299,7 @@ void accumulate(Tensor& sum, const Tensor& value, bool first) {
 }
 
 std::vector<double> norm_parts(const Tensor& values, int order) {
+  RECORD_FUNCTION("wmtp::gradient_norm", {});
   const int64_t count = values.numel(), blocks = (count + elements_per_task - 1) / elements_per_task;
   std::vector<double> parts((size_t(blocks)));
   if (values.is_meta()) return parts;
@@ -304,6 +314,7 @@ std::vector<double> norm_parts(const Tensor& values, int order) {
 }
 
 void sum_of_parts(const Tensor& parts, Tensor& sum) {
+  RECORD_FUNCTION("wmtp::sum_of_parts", {});
   if (DeviceRowKernels* rows = device_rows(parts)) return rows->sum_of_parts(parts, sum);
   for (int64_t part = 0; part < parts.size(0); ++part) accumulate(sum, parts[part], /*first=*/part == 0);
 }
