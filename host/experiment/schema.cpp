@@ -434,7 +434,7 @@ SchemaTable log_table() {
            "tracking URI of MLflow, such as `http://127.0.0.1:5000`, that receives the run when it ends; empty: none"),
        key("profile_step", AT(log.profile_step),
            "step of which every rank R writes `profile-000R.json` in the run's folder: a Chrome trace of its "
-           "operators, on CUDA also of kernels and copies; 0: none")
+           "phases, operators and exchanges between ranks, on CUDA also of kernels and copies; 0: none")
            .range(0, 1e12),
        key("heads_every_steps", AT(log.head_gradients_every),
            "steps between comparisons of the heads' gradients at the trunk's output, a multiple of `every_steps`: the "

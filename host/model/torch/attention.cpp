@@ -8,19 +8,18 @@
 #include <ATen/ops/_flash_attention_forward.h>
 #include <ATen/ops/_fused_sdp_choice.h>
 #include <ATen/record_function.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "base/round_up.hpp"
 #include "model/chunks.hpp"
 #include "model/torch/kernels/attention.hpp"
 #include "model/torch/kernels/tensors.hpp"
+#include "model/torch/operation.hpp"
 
 namespace wmtp {
 namespace {
 
 using at::Tensor;
 using torch::autograd::AutogradContext;
-using torch::autograd::Function;
 using torch::autograd::variable_list;
 
 struct Shape {
@@ -78,7 +77,7 @@ void for_each_task(const Shape& s, const Tensor& scratch, Call call) {
   });
 }
 
-struct CausalAttention : Function<CausalAttention> {
+struct CausalAttention : Operation<CausalAttention> {
   static Tensor forward(AutogradContext* context, const Tensor& query, const Tensor& key, const Tensor& value,
                         int64_t window, const std::optional<Tensor>& given_documents) {
     RECORD_FUNCTION("wmtp::attention", {});
@@ -134,7 +133,7 @@ constexpr int64_t shortest_mean_document = 64;
 /// What LibTorch's flash attention allocates, for meta tensors, of `num_documents` in all sequences, or 0: each is one;
 /// for fp32, whose attention is another kernel with a workspace of its own, about that. Bitwise reproducible sums of dq
 /// take a part for each group of thread blocks.
-struct MetaAttention : Function<MetaAttention> {
+struct MetaAttention : Operation<MetaAttention> {
   static Tensor forward(AutogradContext* context, const Tensor& q, const Tensor& k, const Tensor& v, int64_t window,
                         int64_t num_documents) {
     const Shape s = Shape::of(q, k, window);

@@ -1,11 +1,10 @@
 #include "model/torch/ops.hpp"
 
-#include <torch/csrc/autograd/custom_function.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "model/torch/matrix_product.hpp"
+#include "model/torch/operation.hpp"
 #include "model/torch/row_ops.hpp"
 
 namespace wmtp {
@@ -13,7 +12,6 @@ namespace {
 
 using at::Tensor;
 using torch::autograd::AutogradContext;
-using torch::autograd::Function;
 using torch::autograd::variable_list;
 
 void save_handle(AutogradContext* context, const WeightHandle& handle) {
@@ -26,7 +24,7 @@ WeightHandle saved_handle(AutogradContext* context) {
 }
 Tensor rows(const Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
-struct Linear : Function<Linear> {
+struct Linear : Operation<Linear> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const WeightHandle& handle) {
     if (handle.trains()) context->save_for_backward({x});  // frees the memory if the weight is frozen
     save_handle(context, handle);
@@ -42,7 +40,7 @@ struct Linear : Function<Linear> {
   }
 };
 
-struct RmsNorm : Function<RmsNorm> {
+struct RmsNorm : Operation<RmsNorm> {
   static Tensor forward(AutogradContext* context, const Tensor& input, const WeightHandle& handle, double eps) {
     const Tensor x = input.contiguous();
     const auto [y, scale] = normed_rows(x, handle.weight(), eps);
@@ -60,7 +58,7 @@ struct RmsNorm : Function<RmsNorm> {
   }
 };
 
-struct AddBias : Function<AddBias> {
+struct AddBias : Operation<AddBias> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const WeightHandle& handle) {
     save_handle(context, handle);
     return x + handle.weight();
@@ -75,7 +73,7 @@ struct AddBias : Function<AddBias> {
   }
 };
 
-struct Scale : Function<Scale> {
+struct Scale : Operation<Scale> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const WeightHandle& handle) {
     if (handle.trains()) context->save_for_backward({x});
     save_handle(context, handle);
@@ -92,7 +90,7 @@ struct Scale : Function<Scale> {
   }
 };
 
-struct SwiGlu : Function<SwiGlu> {
+struct SwiGlu : Operation<SwiGlu> {
   static Tensor forward(AutogradContext* context, const Tensor& gate_input, const Tensor& up_input) {
     const Tensor gate = gate_input.contiguous(), up = up_input.contiguous();
     context->save_for_backward({gate, up});
@@ -105,7 +103,7 @@ struct SwiGlu : Function<SwiGlu> {
   }
 };
 
-struct Rotate : Function<Rotate> {
+struct Rotate : Operation<Rotate> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& table) {
     context->save_for_backward({table});
     return rotated(x.contiguous(), table, 1.0f);

@@ -1,7 +1,6 @@
 #include "model/torch/tensor_parallel.hpp"
 
-#include <torch/csrc/autograd/custom_function.h>
-
+#include "model/torch/operation.hpp"
 #include "model/torch/row_ops.hpp"
 
 namespace wmtp {
@@ -9,7 +8,6 @@ namespace {
 
 using at::Tensor;
 using torch::autograd::AutogradContext;
-using torch::autograd::Function;
 using torch::autograd::variable_list;
 
 Tensor sum(const Tensor& part, const RankExchange& tensor) {
@@ -20,7 +18,7 @@ const RankExchange& saved_exchange(AutogradContext* context) {
   return *reinterpret_cast<const RankExchange*>(context->saved_data["tensor"].toInt());
 }
 
-struct GatheredPositions : Function<GatheredPositions> {
+struct GatheredPositions : Operation<GatheredPositions> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const RankExchange* tensor) {
     context->saved_data["tensor"] = reinterpret_cast<int64_t>(tensor);
     return tensor->gathered(x);
@@ -30,7 +28,7 @@ struct GatheredPositions : Function<GatheredPositions> {
   }
 };
 
-struct SummedPositions : Function<SummedPositions> {
+struct SummedPositions : Operation<SummedPositions> {
   static Tensor forward(AutogradContext* context, const Tensor& part, const RankExchange* tensor) {
     context->saved_data["tensor"] = reinterpret_cast<int64_t>(tensor);
     return sum(part, *tensor);

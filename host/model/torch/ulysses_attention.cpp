@@ -1,17 +1,16 @@
 #include "model/torch/ulysses_attention.hpp"
 
-#include <torch/csrc/autograd/custom_function.h>
+#include "model/torch/operation.hpp"
 
 namespace wmtp {
 namespace {
 
 using at::Tensor;
 using torch::autograd::AutogradContext;
-using torch::autograd::Function;
 using torch::autograd::variable_list;
 
 /// Its own inverse, so the gradients take the same way back.
-struct AllToAll : Function<AllToAll> {
+struct AllToAll : Operation<AllToAll> {
   static Tensor forward(AutogradContext* context, const Tensor& parts, const RankExchange* split) {
     context->saved_data["split"] = reinterpret_cast<int64_t>(split);
     return split->all_to_all(parts.contiguous());

@@ -193,6 +193,7 @@ TEST_F(Rules, RequireWeightsForEachHeadAtPointsInTheOrderOfSteps) {
   expect_in_order(refused(small, points(none + ", " + none + ", " + none)), {"found three head_weights at step 5"});
   const std::string later = "{step=20, weights=[1, 0, 0, 0]}";
   EXPECT_NO_THROW(load(small, with_steps(points(half + ", " + later), "10")));
+  EXPECT_NO_THROW(load(small, with_steps(points(half + ", " + none + ", " + none), "5"))) << "a jump at the last step";
   expect_in_order(refused(small, with_steps(points(half + ", " + none + ", " + later), "5")),
                   {"head_weights at step 20 have no effect: the run ends at step 5", "remove the point"});
   expect_in_order(refused(small, points("{step=0, weights=[1, 1, 1, 1]}")), {"found the integer 0"});
