@@ -146,7 +146,7 @@ class Part:
         """Trains until `steps` steps are in the log, then kills the run and deletes its folder: its last checkpoint
         would take 20 GB. With `profile`, one more step is recorded. Returns medians of the steps after `skip`, the
         memory, and "profile": a file; or None, with a row that says why. All runs share a log, so that a reference is
-        trained once."""
+        trained once. A rehearsal has six steps at most."""
         if model.REHEARSAL:
             steps, skip = min(steps, 6), min(skip, 2)
         log = RunLog(self.work / "runs.db")

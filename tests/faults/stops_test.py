@@ -32,6 +32,13 @@ def signal_all(processes, number):
             pass
 
 
+def wait_for_three_steps(place):
+    """Of a run that another program starts."""
+    end = time.monotonic() + 60
+    while place.log.last_step() < 3 and time.monotonic() < end:
+        time.sleep(0.05)
+
+
 def saved_its_last_step(place, run=None):
     folders = step_folders(place.log.folder(run))
     return bool(folders) and int(folders[-1].name[5:]) == max(place.log.losses(run or place.log.newest()["id"]))
@@ -87,9 +94,7 @@ def test_a_signal_that_the_parent_has_blocked_saves(place, ranks):
                               "os.execv(sys.argv[1], sys.argv[1:])", HOST, "run", file], cwd=place.folder,
                              env=clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, text=True)
-    end = time.monotonic() + 60
-    while place.log.last_step() < 3 and time.monotonic() < end:
-        time.sleep(0.05)
+    wait_for_three_steps(place)
     begun.send_signal(signal.SIGTERM)
     said = begun.communicate(timeout=30)[0]
     assert begun.returncode == 75 and saved_its_last_step(place), said
@@ -126,9 +131,7 @@ def test_torchrun_and_its_ranks_save(place):
                               "--master-port", str(free_port()), HOST, "run", file], cwd=place.folder,
                              env=clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, text=True, start_new_session=True)
-    end = time.monotonic() + 60
-    while place.log.last_step() < 3 and time.monotonic() < end:
-        time.sleep(0.1)
+    wait_for_three_steps(place)
     signal_all(tree(begun.pid), signal.SIGTERM)
     said = begun.communicate(timeout=60)[0]
     assert saved_its_last_step(place), said
@@ -258,9 +261,7 @@ def test_ctrl_c_pressed_twice_at_a_terminal_kills_at_once(place):
     if child == 0:
         os.chdir(place.folder)
         os.execve(HOST, [str(HOST), "run", str(file)], clean_environment())
-    end = time.monotonic() + 60
-    while place.log.last_step() < 3 and time.monotonic() < end:
-        time.sleep(0.05)
+    wait_for_three_steps(place)
     os.kill(children_of(child)[-1], signal.SIGSTOP)  # a rank, so that saving cannot finish
     os.write(terminal, b"\x03")
     time.sleep(0.2)

@@ -71,7 +71,7 @@ class HeadRules : RuleChecker {
         refuse(key,
                "found step " + number(points[i].step) + " of head_weights after step " + number(points[i - 1].step),
                "list the points in the order of their steps");
-      else if (i > 0 && e_.train.steps > 0 && std::min(points[i - 1].step, points[i].step - 1) >= e_.train.steps)
+      else if (i > 0 && e_.train.steps > 0 && points[i - 1].step >= e_.train.steps && points[i].step > e_.train.steps)
         refuse(key,
                "head_weights at step " + number(points[i].step) + " have no effect: the run ends at step " +
                    number(e_.train.steps),

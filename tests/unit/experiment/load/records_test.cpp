@@ -29,6 +29,8 @@ TEST_F(RecordsConfig, AreReadBackAsTheyArePrinted) {
   EXPECT_EQ(to_toml(again), to_toml(e));
   EXPECT_EQ(again.data.difficulty, e.data.difficulty);
   EXPECT_EQ(config_hash(again, {}), config_hash(e, {}));
+  const Experiment pairs = load(with(head, "baseline", "critic") + data + "length_bins = [10, 20]\n");
+  EXPECT_EQ(load(to_toml(pairs)).data.length_bins, (std::vector<double>{10, 20}));
 }
 
 TEST_F(RecordsConfig, AreGeneratedInsteadOfReadFromFiles) {
