@@ -426,11 +426,19 @@ class Reader {
     const auto changes_data = [](const StudyChange& change) {
       return change.text.starts_with("validation.") || change.text.starts_with("data.");
     };
-    if (std::ranges::none_of(study_.tuning.changes, changes_data))
+    const auto validates_by_seed = [](const StudyChange& change) {
+      return change.text.starts_with("validation.files=") && change.text.find("{seed}") != std::string::npos;
+    };
+    const auto shares_validation = [&](const StudyMember& one) {
+      return is_tuned(one) && std::ranges::none_of(one.changes, validates_by_seed);
+    };
+    if (std::ranges::none_of(study_.tuning.changes, changes_data) &&
+        std::ranges::any_of(study_.members, shares_validation))
       diagnostics_.add(entry->position,
                        "[study.tuning]: \"set\" changes no key of [validation] or [data], so that the data which judge "
                        "the members would choose their settings",
-                       "name other data for validation: set.validation.files = [\"others/*.py\"]");
+                       "name other data for validation: set.validation.files = [\"others/*.py\"]; or data of each seed "
+                       "in [study.set]: validation.files = [\"{seed}/valid.jsonl\"]");
   }
 
   void control(const Node& study) {

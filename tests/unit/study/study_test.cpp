@@ -96,6 +96,17 @@ TEST_F(StudyFile, RefusesTuningThatTouchesWhatJudges) {
                   {"wanted \"from\" below \"to\"", "lacks the key \"draws\""});
 }
 
+TEST_F(StudyFile, TunesWithTheValidationDataOfOtherSeeds) {
+  const std::string members =
+      "[[study.members]]\nname = \"plain\"\nexperiment = \"a.toml\"\n" + tuned + "[study.tuning]\nseeds = [1, 2]\n";
+  const Study study = read(head + "set.validation.files = [\"{seed}/valid.txt\"]\n" + members);
+  EXPECT_EQ(tuning_runs(study, 1, tuned_choices(study, 1))[0].how.overrides[0],
+            "validation.files=[\"" + (folder_ / "1/valid.txt").string() + "\"]");
+  for (const char* of_all_seeds : {"validation.files = [\"valid.txt\"]", "data.files = [\"{seed}/train.txt\"]"})
+    expect_in_order(mistakes(head + "set." + of_all_seeds + "\n" + members),
+                    {"changes no key of [validation] or [data]", "data of each seed in [study.set]"});
+}
+
 TEST_F(StudyFile, TriesTheGridOrAsManyDrawsAsStated) {
   const std::string plain = "[[study.members]]\nname = \"plain\"\nexperiment = \"a.toml\"\n";
   const Study grid = read(head + plain + tuned + tuning);
