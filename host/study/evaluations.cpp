@@ -10,10 +10,10 @@
 namespace wmtp {
 namespace {
 
-SuiteRequest request_of(const StudyEvaluation& evaluation, int64_t run, int64_t seed) {
+SuiteRequest request_of(const StudyEvaluation& evaluation, const StudyMember& member, int64_t run, int64_t seed) {
   SuiteRequest request;
   request.run = std::to_string(run);
-  request.suite = with_seed(evaluation.suite, seed);
+  request.suite = filled_in(evaluation.suite, seed, member.condition);
   request.judge = evaluation.judge;
   request.answers.temperature = evaluation.temperature;
   request.answers.max_tokens = evaluation.max_tokens;
@@ -46,23 +46,25 @@ void check_evaluations(const Study& study, const std::vector<int64_t>& seeds) {
     if (!evaluation.judge.empty() && !std::filesystem::is_regular_file(evaluation.judge))
       throw Error(ExitStatus::usage, evaluation.place + ": judge: " + evaluation.judge + ": no such file");
     std::set<std::string> suites;
-    for (const int64_t seed : seeds) suites.insert(with_seed(evaluation.suite, seed));
+    for (const int64_t seed : seeds)
+      for (const std::string& condition : study.conditions) suites.insert(filled_in(evaluation.suite, seed, condition));
     for (const std::string& suite : suites) check_groups(study, evaluation, suite);
   }
 }
 
-void evaluate_run(const Study& study, int64_t run, int64_t seed, const std::filesystem::path& database,
-                  const std::vector<std::filesystem::path>& plugin_folders) {
+void evaluate_run(const Study& study, const StudyMember& member, int64_t run, int64_t seed,
+                  const std::filesystem::path& database, const std::vector<std::filesystem::path>& plugin_folders) {
   for (const StudyEvaluation& evaluation : study.evaluations) {
-    const SuiteRequest request = request_of(evaluation, run, seed);
+    const SuiteRequest request = request_of(evaluation, member, run, seed);
     if (logged_evaluation(LogReader(database), run, request) == 0) evaluate_suite(request, database, plugin_folders);
   }
 }
 
-void read_evaluations(const LogReader& log, int64_t run, const Study& study, StudyResult& found) {
+void read_evaluations(const LogReader& log, int64_t run, const Study& study, const StudyMember& member,
+                      StudyResult& found) {
   if (found.steps.empty()) return;
   for (const StudyEvaluation& evaluation : study.evaluations) {
-    const int64_t id = logged_evaluation(log, run, request_of(evaluation, run, found.seed));
+    const int64_t id = logged_evaluation(log, run, request_of(evaluation, member, run, found.seed));
     for (const auto& [metric, group] : metrics_of(study, evaluation)) {
       const auto values = found.metrics.find(metric);
       if (values == found.metrics.end()) continue;

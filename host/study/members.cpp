@@ -22,7 +22,7 @@ std::vector<StudyChange> changes_of(const Study& study, size_t member, int64_t s
   const StudyMember& of = study.members[member];
   std::vector<StudyChange> changes = of.changes;
   if (tunes) changes.insert(changes.end(), study.tuning.changes.begin(), study.tuning.changes.end());
-  for (StudyChange& change : changes) change.text = with_condition(with_seed(change.text, seed), of.condition);
+  for (StudyChange& change : changes) change.text = filled_in(change.text, seed, of.condition);
   return changes;
 }
 
@@ -152,6 +152,17 @@ void flatten(const Json& json, const std::string& path, std::map<std::string, st
   for (const auto& [key, value] : json.items()) flatten(value, path.empty() ? key : path + "." + key, found);
 }
 
+/// Of the first seed's problems: by condition, if each has problems of its own.
+Json suite_hashes(const Study& study, const StudyEvaluation& of) {
+  Json hashes = Json::object();
+  for (const std::string& condition : study.conditions) {
+    const std::string suite = filled_in(of.suite, study.seeds.front(), condition);
+    if (suite == filled_in(of.suite, study.seeds.front(), "")) return file_sha256_hex(suite);
+    hashes[condition] = file_sha256_hex(suite);
+  }
+  return hashes;
+}
+
 }  // namespace
 
 std::vector<StudyRun> study_runs(const Study& study, const std::vector<TunedChoice>& choices) {
@@ -256,7 +267,7 @@ Json study_definition(const Study& study, const LoadedMembers& members) {
   if (!study.stops.empty()) definition["stop_at"] = study.stops;
   if (!study.tuning.seeds.empty()) definition["tuning"] = tuning_definition(study);
   for (const StudyEvaluation& of : study.evaluations)
-    definition["evaluations"][of.name] = {{"suite", file_sha256_hex(with_seed(of.suite, study.seeds.front()))},
+    definition["evaluations"][of.name] = {{"suite", suite_hashes(study, of)},
                                           {"judge", of.judge.empty() ? Json() : Json(file_sha256_hex(of.judge))},
                                           {"temperature", of.temperature},
                                           {"max_tokens", of.max_tokens}};

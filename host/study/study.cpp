@@ -45,6 +45,8 @@ std::string with_text(std::string text, std::string_view mark, const std::string
   return text;
 }
 
+bool has_seed(const std::string& text) { return text.find("{seed}") != std::string::npos; }
+
 class Reader {
  public:
   Reader(const std::filesystem::path& file, Diagnostics& diagnostics) : file_(file), diagnostics_(diagnostics) {
@@ -427,12 +429,12 @@ class Reader {
       return change.text.starts_with("validation.") || change.text.starts_with("data.");
     };
     const auto validates_by_seed = [](const StudyChange& change) {
-      return change.text.starts_with("validation.files=") && change.text.find("{seed}") != std::string::npos;
+      return change.text.starts_with("validation.files=") && has_seed(change.text);
     };
     const auto shares_validation = [&](const StudyMember& one) {
       return is_tuned(one) && std::ranges::none_of(one.changes, validates_by_seed);
     };
-    if (std::ranges::none_of(study_.tuning.changes, changes_data) &&
+    if (!evaluation_metric(study_.metric) && std::ranges::none_of(study_.tuning.changes, changes_data) &&
         std::ranges::any_of(study_.members, shares_validation))
       diagnostics_.add(entry->position,
                        "[study.tuning]: \"set\" changes no key of [validation] or [data], so that the data which judge "
@@ -475,14 +477,21 @@ class Reader {
     if (const Entry* const also = study.find("also"))
       for (size_t i = 0; i < study_.explored.size(); ++i) check_evaluated(also->value.items[i], study_.explored[i]);
     check_evaluations_are_used(study);
-    if (!evaluation_metric(study_.metric)) return;
-    for (const auto& [key, why] :
-         {std::pair{"budgets", "which is of finished models, so that nothing is known of it at a budget"},
-          std::pair{"tuning", "whose problems would choose the settings that they judge"}})
-      if (const Entry* const entry = study.find(key))
-        diagnostics_.add(entry->position,
-                         std::string("[study.") + key + "]: the metric is " + printable(study_.metric) + ", " + why,
-                         "remove the table, or state a metric of validation");
+    const auto of = evaluation_metric(study_.metric);
+    if (!of) return;
+    const std::string metric = "the metric is " + printable(study_.metric);
+    if (const Entry* const entry = study.find("budgets"))
+      diagnostics_.add(
+          entry->position,
+          "[study.budgets]: " + metric + ", which is of finished models, so that nothing is known of it at a budget",
+          "remove the table, or state a metric of validation");
+    const auto decides = [&](const StudyEvaluation& one) { return one.name == of->evaluation; };
+    const auto deciding = std::ranges::find_if(study_.evaluations, decides);
+    if (const Entry* const entry = study.find("tuning");
+        entry && deciding != study_.evaluations.end() && !has_seed(deciding->suite))
+      diagnostics_.add(entry->position,
+                       "[study.tuning]: " + metric + ", whose problems would choose the settings that they judge",
+                       "give each seed problems of its own: suite = \"{seed}/test.jsonl\"");
   }
 
   StudyEvaluation evaluation(const Entry& entry) {
@@ -563,12 +572,8 @@ std::vector<std::string> Study::metrics() const {
   return all;
 }
 
-std::string with_seed(std::string text, int64_t seed) {
-  return with_text(std::move(text), "{seed}", std::to_string(seed));
-}
-
-std::string with_condition(std::string text, const std::string& condition) {
-  return with_text(std::move(text), "{condition}", condition);
+std::string filled_in(std::string text, int64_t seed, const std::string& condition) {
+  return with_text(with_text(std::move(text), "{seed}", std::to_string(seed)), "{condition}", condition);
 }
 
 std::optional<EvaluationMetric> evaluation_metric(const std::string& metric) {

@@ -24,7 +24,7 @@
 //   judge = "judge_paths.py"
 //
 // Under several conditions, such as shares of noise in the data, each member is trained under each of them and compared
-// with the control under the same one. {condition} in any changed value stands for its name.
+// with the control under the same one. {condition} in a suite's path or in any changed value stands for its name.
 //
 //   [[study.conditions]]
 //   name = "noise 50%"
@@ -92,7 +92,7 @@ struct StudyTuning {
 /// An evaluation of a run's final model, as `eval` does it: one answer to each problem.
 struct StudyEvaluation {
   std::string name, place;
-  std::string suite;  ///< path, in which {seed} stands for the run's seed
+  std::string suite;  ///< path, with {seed} and {condition} as in changed values
   std::string judge;  ///< path of the user's program; "": the suite's tests or answers
   double temperature = 0;
   int64_t max_tokens = 512;
@@ -124,10 +124,8 @@ struct Study {
   int64_t comparisons() const { return int64_t((members.size() - conditions.size()) * budgets.size()); }
 };
 
-/// The text with the seed in place of each {seed}.
-std::string with_seed(std::string text, int64_t seed);
-/// The text with the name of the condition in place of each {condition}.
-std::string with_condition(std::string text, const std::string& condition);
+/// The text with the seed in place of each {seed}, and the name of the condition in place of each {condition}.
+std::string filled_in(std::string text, int64_t seed, const std::string& condition);
 
 /// The name and the group of an evaluation's metric: "eval/greedy/degree 1"; "" for all problems. nullopt for any other
 /// metric.

@@ -133,22 +133,23 @@ class Planner {
     }
   }
 
-  std::optional<double> last_value(int64_t run, int64_t seed) const {
+  std::optional<double> last_value(size_t member, int64_t run, int64_t seed) const {
     StudyResult result;
     result.seed = seed;
     read_curves(log_, run, {study_.metric}, result);
-    read_evaluations(log_, run, study_, result);
+    read_evaluations(log_, run, study_, study_.members[member], result);
     return value_at(result, study_.metric, BudgetUnit::end, 0);
   }
 
   void add_smallest(size_t i, MemberPlan& member) const {
     std::vector<double> differences;
     for (const auto& [seed, run] : earlier_[i]) {
-      const RunBySeed& of_controls = earlier_[study_.members[i].control];
+      const size_t its_control = study_.members[i].control;
+      const RunBySeed& of_controls = earlier_[its_control];
       const auto control = of_controls.find(seed);
       // A member whose tuned keys alone tell it from its control has, untuned, the control's runs.
       if (control == of_controls.end() || control->second == run) continue;
-      const auto value = last_value(run, seed), of_control = last_value(control->second, seed);
+      const auto value = last_value(i, run, seed), of_control = last_value(its_control, control->second, seed);
       if (!value || !of_control) continue;
       member.paired_seeds.push_back(seed);
       differences.push_back(*value - *of_control);

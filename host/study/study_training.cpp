@@ -29,15 +29,16 @@ TrainedRuns trained(const std::vector<StudyRun>& runs, const StudyRunner& runner
 }
 
 StudyResult result_of(const Study& study, const StudyRunner& runner, const StudyRun& run, const TrainedRuns::End& end) {
+  const StudyMember& member = study.members[run.member];
   StudyResult found;
-  found.member = study.members[run.member].name;
+  found.member = member.name;
   found.seed = run.seed;
   found.diverged = end.code != 0;
   const LogReader log(runner.database);
   read_curves(log, end.run, study.metrics(), found);
   if (found.diverged) return found;
-  evaluate_run(study, end.run, run.seed, runner.database, runner.plugin_folders);
-  read_evaluations(log, end.run, study, found);
+  evaluate_run(study, member, end.run, run.seed, runner.database, runner.plugin_folders);
+  read_evaluations(log, end.run, study, member, found);
   return found;
 }
 
@@ -106,6 +107,7 @@ bool lacks_runs(const Study& study, const StudyResults& results) {
 
 int train_study(const Study& study, const StudyRunner& runner, StudyResults& results) {
   check_evaluations(study, study.seeds);
+  check_evaluations(study, study.tuning.seeds);
   const std::vector<StudyResult> known = results.runs;
   const std::vector<TunedChoice> choices = tune(study, runner, known, results.tried);
   std::vector<int64_t> looks = study.stops;

@@ -183,7 +183,7 @@ TEST_F(StudyFile, GivesEachSeedFilesOfItsOwn) {
   const auto runs = study_runs(read(evaluated + two_members), {{}, {}});
   EXPECT_EQ(runs[0].how.overrides[0], "data.files=[\"" + (folder_ / "graphs/11/train.jsonl").string() + "\"]");
   EXPECT_EQ(runs[2].how.overrides[0], "data.files=[\"" + (folder_ / "graphs/12/train.jsonl").string() + "\"]");
-  EXPECT_EQ(with_seed("{seed}-{seed}/{sed}", 7), "7-7/{sed}");
+  EXPECT_EQ(filled_in("{seed}-{seed}/{sed} {condition}", 7, "50%"), "7-7/{sed} 50%");
 }
 
 TEST_F(StudyFile, StatesEvaluationsOfFinishedModels) {
@@ -211,6 +211,11 @@ TEST_F(StudyFile, NamesMistakesOfEvaluations) {
                   {"trial.toml:5:23: found the metric \"eval/a\"", "add the table, with a suite"});
   expect_in_order(mistakes(evaluated + "[study.budgets]\ntokens = [5]\n" + two_members),
                   {"[study.budgets]: the metric is \"eval/greedy/degree 1\", which is of finished models"});
+  const std::string to_tune = two_members + tuned + "[study.tuning]\nseeds = [1]\n";
+  EXPECT_THAT(read(evaluated + to_tune).tuning.seeds, ElementsAre(1)) << "the problems of another seed choose";
+  expect_in_order(mistakes(with(evaluated, "suite = \"graphs/{seed}/", "suite = \"graphs/") + to_tune),
+                  {"[study.tuning]: the metric is \"eval/greedy/degree 1\", whose problems would choose",
+                   "give each seed problems of its own"});
 }
 
 TEST_F(StudyFile, SaysWhatChangedOfADefinition) {
