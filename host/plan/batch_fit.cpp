@@ -8,7 +8,8 @@
 namespace wmtp {
 namespace {
 
-constexpr int64_t unresolved_part = 256;  ///< of a large batch: so much larger ones are not tried
+/// How much larger than a batch that fits another one must be to be tried.
+int64_t unresolved(int64_t batch_size) { return 1 + batch_size / 256; }
 
 bool fits(const PlannedBatch& batch, int64_t bytes) { return batch.needed() <= bytes; }
 
@@ -78,14 +79,14 @@ std::optional<PlannedBatch> largest_batch(const PlanStep& plan_step, const StepR
   for (bool halves = false;; halves = !halves && too_large) {
     (fits(other, bytes) ? most : too_large.emplace()) = other;
     if (!too_large) {  // beyond the line, so that the next one probably is
-      other = planned(beyond(one, most) + 1 + most.batch_size / unresolved_part);
+      other = planned(beyond(one, most) + unresolved(most.batch_size));
       continue;
     }
-    const int64_t between = too_large->batch_size - most.batch_size;
-    if (between <= 1 + most.batch_size / unresolved_part) return most;
+    const int64_t between = too_large->batch_size - most.batch_size, least = unresolved(most.batch_size);
+    if (between <= least) return most;
     const int64_t next =
         halves ? most.batch_size + between / 2 : at_rate(most, too_large->needed() - most.needed(), between);
-    other = planned(std::clamp(next, most.batch_size + 1, too_large->batch_size - 1));
+    other = planned(std::clamp(next, most.batch_size + least, too_large->batch_size - 1));
   }
 }
 
