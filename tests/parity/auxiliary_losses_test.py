@@ -3,7 +3,7 @@ parameters, on one rank and on several, in every division of the work, with ever
 from dataclasses import replace
 
 import pytest
-from equal_runs import PLAIN_LAYOUTS, expect_case_equal, expect_layouts_equal
+from equal_runs import DIVISIONS, PLAIN_LAYOUTS, expect_case_equal, expect_layouts_equal
 from paths import cases
 from reference import Recipe
 from start import POLICY, READER, changes_for, train_reference
@@ -45,7 +45,7 @@ SHORT = ["label-smoothing", "z-loss-rho1", "unlikelihood", "asft", "distillation
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("ranks, accumulation", cases([(1, 1), (2, 2)], [(1, 2), (2, 1)]))
+@DIVISIONS
 @pytest.mark.parametrize("case", cases(SHORT, [case for case in CASES if case not in SHORT]))
 def test_losses_and_parameters_equal_pytorch(place, case, ranks, accumulation):
     expect_case_equal(place, *CASES[case], ranks=ranks, accumulation=accumulation)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from checkpoint import model_tensors
 from compare import assert_tensors_equal
-from equal_runs import LAYOUTS, expect_case_equal, expect_equal, expect_layouts_equal
+from equal_runs import DIVISIONS, LAYOUTS, expect_case_equal, expect_equal, expect_layouts_equal
 from experiment import ONE_RANK
 from paths import cases
 from reference import Recipe
@@ -36,13 +36,14 @@ SHORT = ["contrast", "contrast-tokens", "difference"]
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("ranks, accumulation", [(1, 1), (2, 2), (1, 2), (2, 1)])
+@DIVISIONS
 @pytest.mark.parametrize("case", cases(SHORT, [case for case in CASES if case not in SHORT]))
 def test_losses_and_parameters_equal_pytorch(place, case, ranks, accumulation):
     expect_case_equal(place, *CASES[case], ranks=ranks, accumulation=accumulation)
 
 
-@pytest.mark.parametrize("case", ["contrast", "contrast-heads-of-one", "difference"])
+@pytest.mark.soak
+@pytest.mark.parametrize("case", cases(["contrast-heads-of-one", "difference"], ["contrast"]))
 def test_every_layout_equals_pytorch(place, case):
     expect_layouts_equal(place, *CASES[case], layouts=[one for one in LAYOUTS if one != "reference sharded alone"])
 

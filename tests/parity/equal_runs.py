@@ -5,8 +5,10 @@ size, up to 6 at the beginning. With them, the weighted loss must be equal to 5e
 """
 from dataclasses import replace
 
+import pytest
 from checkpoint import model_tensors
 from compare import assert_losses_close, assert_tensors_close
+from paths import cases
 from start import changes_for, train_reference
 
 LAYOUTS = {
@@ -21,6 +23,7 @@ LAYOUTS = {
     "sequence and tensor": {"parallel__processes": 4, "parallel__sequence": 2, "parallel__tensor": 2,
                             "train__batch_size": 4},
 }
+DIVISIONS = pytest.mark.parametrize("ranks, accumulation", cases([(1, 1), (2, 2)], [(1, 2), (2, 1)]))
 PLAIN_LAYOUTS = ["no_shard", "sequence", "tensor", "sections", "sequence and tensor"]  # without a reference
 
 

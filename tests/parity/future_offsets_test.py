@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from checkpoint import model_tensors
 from compare import assert_tensors_equal
-from equal_runs import expect_case_equal, expect_layouts_equal
+from equal_runs import DIVISIONS, expect_case_equal, expect_layouts_equal
+from paths import cases
 from reference import Recipe
 from start import POLICY, READER, changes_for, frozen_shape, write_frozen
 
@@ -14,6 +15,7 @@ UNEVEN = replace(READER, layers=5, future_tokens=3, future_offsets=[1, 2, 6])
 OWN = {"layers": 5, "future_tokens": 4}  # as many heads as the policy
 
 CASES = {
+    "plain": (LEAPS, Recipe()),
     "head-weights": (LEAPS, Recipe(head_weights=[1.0, 0.3, 0.1, 0.5], detach_heads=True)),
     "weights": (LEAPS, Recipe(normalize="weights", pipeline="dft", accumulation=2)),
     "records": (UNEVEN, Recipe(data="records", accumulation=2)),
@@ -32,23 +34,28 @@ CASES = {
     "divergence-own": (LEAPS, Recipe(auxiliary={"plugin": "reference_divergence"}, frozen=OWN)),
     "heads": (LEAPS, Recipe(adapter="heads")),
 }
+SHORT = ["head-weights", "weights", "packed", "documents", "by-target", "random", "data-weight",
+         "rho1-of-own-heads-but-next", "distillation", "token-order", "divergence-next"]
 
 
-@pytest.mark.parametrize("ranks, accumulation", [(1, 1), (2, 2), (1, 2), (2, 1)])
+@pytest.mark.soak
+@DIVISIONS
 def test_losses_and_parameters_equal_pytorch(place, ranks, accumulation):
-    expect_case_equal(place, LEAPS, Recipe(), ranks=ranks, accumulation=accumulation)
+    expect_case_equal(place, *CASES["plain"], ranks=ranks, accumulation=accumulation)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.soak
+@pytest.mark.parametrize("case", cases(SHORT, [case for case in CASES if case not in SHORT]))
 def test_what_depends_on_the_target_equals_pytorch(place, case):
     shape, recipe = CASES[case]
     expect_case_equal(place, shape, recipe)
 
 
-@pytest.mark.parametrize("recipe", [Recipe(), Recipe(auxiliary={"plugin": "head_distillation"}),
-                                    Recipe(pipeline="rho1", frozen=OWN)], ids=["plain", "distillation", "rho1"])
-def test_layouts_equal_pytorch(place, recipe):
-    expect_layouts_equal(place, LEAPS, recipe, layouts=["no_shard", "sequence", "tensor", "sections"])
+@pytest.mark.soak
+@pytest.mark.parametrize("case", cases(["distillation", "rho1-own"], ["plain"]))
+def test_layouts_equal_pytorch(place, case):
+    shape, recipe = CASES[case]
+    expect_layouts_equal(place, shape, recipe, layouts=["no_shard", "sequence", "tensor", "sections"])
 
 
 def test_signals_cached_for_other_offsets_are_not_read(place):

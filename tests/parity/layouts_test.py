@@ -115,30 +115,20 @@ ALL += [("joint-of-4", "1x4-on-4", "full_shard", "full")]
 # four ranks in one process, with all strategies but hybrid_shard, as closely as here; parity_test.py and
 # values_test.py compare two ranks with full_shard with PyTorch in one process.
 WITH_RECOMPUTATION, IN_GROUPS = ("4x1", "full_shard", "full"), ("4x1", "hybrid_shard", "full")
-SHORT = [("baseline", layout, strategy, checkpointing) for layout, strategy, checkpointing in OTHERS
-         if layout == "2x1x2" or strategy == "hybrid_shard" or checkpointing == "full"]
-SHORT += [("baseline", "2x2", "full_shard", "none"), ("baseline", "4x1", "shard_grad_op", "none")]
-SHORT += [(pipeline, "4x1", "shard_grad_op", "none") for pipeline in ("lora", "rho1")]
-SHORT += [(pipeline, *layout) for pipeline in ("lora", "rho1") for layout in (WITH_RECOMPUTATION, IN_GROUPS)]
-SHORT += [("tied", *layout) for layout in (WITH_RECOMPUTATION, ("2x1x2", "no_shard", "none"),
-                                           ("2x1x2", "full_shard", "none"), ("2x1x2", "hybrid_shard", "none"))]
-SHORT += [(pipeline, *WITH_RECOMPUTATION) for pipeline in ("critic", "verifiable")]
-SHORT += [("chained", *layout) for layout in (("2x2", "full_shard", "none"), WITH_RECOMPUTATION,
-                                              ("2x1x2", "hybrid_shard", "none"))]
-SHORT += [("muon", *layout) for layout in (WITH_RECOMPUTATION, IN_GROUPS, ("2x1x2", "no_shard", "none"))]
+ACCUMULATED = ("2x1x2", "no_shard", "none")
+SHORT = [("baseline", *layout) for layout in (WITH_RECOMPUTATION, IN_GROUPS, ACCUMULATED)]
+SHORT += [("baseline", "2x1x2", strategy, "none") for strategy in ("full_shard", "hybrid_shard")]
+SHORT += [("lora", *WITH_RECOMPUTATION), ("lora", *IN_GROUPS), ("rho1", *IN_GROUPS), ("critic", *WITH_RECOMPUTATION),
+          ("tied", *WITH_RECOMPUTATION), ("tied", "2x1x2", "hybrid_shard", "none"), ("chained", *WITH_RECOMPUTATION),
+          ("muon", *IN_GROUPS), ("muon", *ACCUMULATED), ("lora-heads", *ACCUMULATED)]
 # Divided positions, divided features and sections on fewer ranks than those of COVERING.
-SHORT += [("baseline", "1x4-on-2", "no_shard", "none"), ("baseline", "2x1x2-on-2", "full_shard", "none"),
-          ("lora", "2x2-on-2", "hybrid_shard", "full"), ("joint", "1x4-on-2", "full_shard", "none"),
-          ("critic", "2x1x2-on-2", "full_shard", "none"), ("baseline", "1x4-by-2", "no_shard", "none"),
-          ("baseline", "1x4-by-4", "full_shard", "full"), ("lora", "2x2-by-2", "hybrid_shard", "full"),
-          ("tied", "2x1x2-by-2", "full_shard", "none"), ("chained", "1x4-by-2", "full_shard", "none"),
-          ("rho1", *SECTIONS[0]), ("critic", *SECTIONS[1]), ("tied", *SECTIONS[1]), ("chained", *SECTIONS[3]),
-          ("tied-chained", *IN_THREE)]
+SHORT += [("baseline", "1x4-on-2", "no_shard", "none"), ("critic", "2x1x2-on-2", "full_shard", "none"),
+          ("lora", "2x2-by-2", "hybrid_shard", "full"), ("chained", "1x4-by-2", "full_shard", "none"),
+          ("rho1", *SECTIONS[0]), ("tied", *SECTIONS[1]), ("tied-chained", *IN_THREE)]
 SHORT += COVERING
-SHORT += [("lora-heads", *layout) for layout in (WITH_RECOMPUTATION, ("2x1x2", "no_shard", "none"), IN_GROUPS)]
-SHORT += [("joint-lora", *layout) for layout in (WITH_RECOMPUTATION, ("1x4-on-2", "full_shard", "none"))]
 # One block, to whose gradient each application adds: gathered once, reduced once.
-SHORT += [("shared", *WITH_RECOMPUTATION), ("shared", *SECTIONS[3])]
+SHORT += [("shared", *WITH_RECOMPUTATION)]
+ALL += [("lora-heads", *WITH_RECOMPUTATION), ("lora-heads", *IN_GROUPS), ("shared", *SECTIONS[3])]
 CASES = cases(SHORT, [case for case in dict.fromkeys(ALL) if case not in SHORT])
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from checkpoint import model_tensors
 from compare import assert_losses_close, assert_tensors_close, assert_tensors_equal
-from equal_runs import LAYOUTS, PLAIN_LAYOUTS, expect_case_equal, expect_equal, expect_layouts_equal
+from equal_runs import DIVISIONS, LAYOUTS, PLAIN_LAYOUTS, expect_case_equal, expect_equal, expect_layouts_equal
 from experiment import ONE_RANK, SEQUENCE
 from paths import cases
 from reference import Recipe
@@ -37,7 +37,7 @@ SHORT = ["learned", "forgotten-records"]
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("ranks, accumulation", [(1, 1), (2, 2), (1, 2), (2, 1)])
+@DIVISIONS
 @pytest.mark.parametrize("case", cases(SHORT, [case for case in CASES if case not in SHORT]))
 def test_losses_and_parameters_equal_pytorch(place, case, ranks, accumulation):
     expect_case_equal(place, *CASES[case], ranks=ranks, accumulation=accumulation)

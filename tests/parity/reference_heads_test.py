@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 from checkpoint import model_tensors
 from compare import assert_tensors_equal
-from equal_runs import expect_case_equal, expect_layouts_equal
-from experiment import ONE_RANK
+from equal_runs import DIVISIONS, expect_case_equal, expect_layouts_equal
 from paths import cases
 from reference import Recipe
 from start import POLICY, READER, changes_for, frozen_shape, write_frozen
@@ -43,7 +42,7 @@ SHORT = ["rho1", "formula", "chained"]
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("ranks, accumulation", [(1, 1), (2, 2), (1, 2), (2, 1)])
+@DIVISIONS
 @pytest.mark.parametrize("case", cases(SHORT, [case for case in CASES if case not in SHORT]))
 def test_losses_and_parameters_equal_pytorch(place, case, ranks, accumulation):
     expect_case_equal(place, *CASES[case], ranks=ranks, accumulation=accumulation)

@@ -3,14 +3,15 @@ PyTorch: losses and final parameters, on one rank and on two that divide the wor
 from dataclasses import replace
 
 import pytest
-from equal_runs import expect_case_equal, expect_layouts_equal
+from equal_runs import DIVISIONS, expect_case_equal, expect_layouts_equal
 from reference import Recipe
 from start import POLICY
 
 SHARED = replace(POLICY, future_heads="shared")
 
 
-@pytest.mark.parametrize("ranks, accumulation", [(1, 1), (2, 2), (1, 2), (2, 1)])
+@pytest.mark.soak
+@DIVISIONS
 def test_losses_and_parameters_equal_pytorch(place, ranks, accumulation):
     expect_case_equal(place, SHARED, Recipe(), ranks=ranks, accumulation=accumulation)
 

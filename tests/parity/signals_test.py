@@ -3,7 +3,7 @@ final parameters, on one rank and on two, with micro-batches, packed, and in eve
 from dataclasses import replace
 
 import pytest
-from equal_runs import PLAIN_LAYOUTS, expect_case_equal, expect_layouts_equal
+from equal_runs import DIVISIONS, PLAIN_LAYOUTS, expect_case_equal, expect_layouts_equal
 from experiment import ONE_RANK, VOCAB
 from paths import cases
 from reference import Recipe
@@ -57,7 +57,7 @@ SHORT = ["weights", "weights-packed", "ranks", "top-mass", "agreement", "agreeme
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("ranks, accumulation", [(1, 1), (2, 2), (1, 2), (2, 1)])
+@DIVISIONS
 @pytest.mark.parametrize("case", cases(SHORT, [case for case in CASES if case not in SHORT]))
 def test_losses_and_parameters_equal_pytorch(place, case, ranks, accumulation):
     expect_case_equal(place, *CASES[case], ranks=ranks, accumulation=accumulation)
@@ -68,7 +68,8 @@ def test_every_layout_equals_pytorch(place):
     expect_layouts_equal(place, replace(shape, kv_heads=4), recipe, PLAIN_LAYOUTS)
 
 
-@pytest.mark.parametrize("heads", [None, "chained"])
+@pytest.mark.soak
+@pytest.mark.parametrize("heads", cases(["chained"], [None]))
 def test_alignment_in_every_layout_equals_pytorch(place, heads):
     shape, recipe = CASES["alignment"]
     expect_layouts_equal(place, replace(shape, future_heads=heads), recipe, PLAIN_LAYOUTS)

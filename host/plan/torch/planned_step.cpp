@@ -113,9 +113,9 @@ class MetaStep {
     if (checkpoint.every_steps > 0 || checkpoint.every_epochs > 0 || checkpoint.every_minutes > 0) copy_state();
   }
 
-  /// A step with each number of micro-batches, after a first one, which creates the optimizer's state.
+  /// A step with each number of micro-batches, after one with the fewest, which creates the optimizer's state.
   RankSteps steps(const std::vector<int64_t>& micro_batches) {
-    step(micro_batches.front());
+    step(std::ranges::min(micro_batches));
     RankSteps steps;
     for (const int64_t number : micro_batches) {
       reset_memory_peak();
