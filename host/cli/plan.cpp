@@ -22,7 +22,7 @@
 #include "plan/plan_report.hpp"
 #include "plan/rent.hpp"
 #include "plugins/catalog.hpp"
-#include "study/study.hpp"
+#include "study/read_study.hpp"
 
 namespace wmtp {
 namespace {

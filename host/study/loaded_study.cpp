@@ -4,6 +4,7 @@
 #include "base/text.hpp"
 #include "log/log_reader.hpp"
 #include "study/evaluations.hpp"
+#include "study/read_study.hpp"
 #include "study/results.hpp"
 
 namespace wmtp {

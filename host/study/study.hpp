@@ -39,7 +39,6 @@
 #include <vector>
 
 #include "base/enum_names.hpp"
-#include "experiment/load/source_texts.hpp"
 
 namespace wmtp {
 
@@ -133,12 +132,5 @@ struct EvaluationMetric {
   std::string evaluation, group;
 };
 std::optional<EvaluationMetric> evaluation_metric(const std::string& metric);
-
-/// Whether the file has a table [study]. False also for a file that is no TOML. Throws the errors of read_source.
-bool is_study(const std::filesystem::path& file, SourceTexts& texts);
-
-/// Error(usage) with all mistakes of the file, each with its line and column; of the experiments only load_members
-/// knows. Relative paths in changes are those of the study's folder.
-Study read_study(const std::filesystem::path& file, SourceTexts& texts);
 
 }  // namespace wmtp

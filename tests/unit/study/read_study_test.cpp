@@ -1,4 +1,4 @@
-#include "study/study.hpp"
+#include "study/read_study.hpp"
 
 #include <gmock/gmock.h>
 
