@@ -372,8 +372,8 @@ def test_mistakes_are_refused_with_their_places_before_anything_runs(place):
 
 SHIPPED = sorted((ROOT / "experiments/study").glob("*.toml"))
 SHIPPED = [file for file in SHIPPED if "study" in tomllib.loads(file.read_text())]
-# The command that writes a study's data, for the first seeds.
-SCRIPT = re.compile(r"^#   python3 (experiments/\S+ \w+ \d+ \d+)[\d ]* (.*)$", re.MULTILINE)
+# The command that writes a study's data, for the first seeds: those of the tuning, and the first that decides.
+SCRIPT = re.compile(r"^#   python3 (experiments/\S+ \w+(?: \d+){2,4})[\d ]* (.*)$", re.MULTILINE)
 SCRIPTED = [file for file in SHIPPED if SCRIPT.search(file.read_text())]
 STEPS = {"paths": 10000, "blocksworld": 10000, "wrong_answers": 1000, "heads": 600, "path_star": 8000}  # or 500
 
