@@ -48,6 +48,8 @@ std::string hint_for_unknown(const SchemaTable& table, const std::string& key) {
   }
   for (const SchemaTable& other : schema())
     if (find_key(other, key)) return quote(key) + " is a key of " + table_header(other.name);
+  for (const SchemaTable& other : schema())
+    if (other.name == key || other.name.ends_with("." + key)) return "wanted " + table_header(other.name);
   return (table.name.empty() ? "known: " : "known keys: ") + join_names(known);
 }
 

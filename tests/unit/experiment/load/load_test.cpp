@@ -90,6 +90,9 @@ TEST_F(Load, NamesTheTableOfAMisplacedKey) {
                   {"unknown key \"lr\" in [train]", "\"lr\" is a key of [optimizer]"});
   expect_in_order(refused(small, {"parallel.stages=2"}),
                   {"unknown key \"stages\"", "the stages of pipeline parallelism are `pipeline`"});
+  expect_in_order(refused(small + "[tokenizer]\nkind = \"byte\"\n[train.optimizer]\nlr = 0.1\n"),
+                  {"unknown table [tokenizer]", "wanted [data.tokenizer]", "unknown table [train.optimizer]",
+                   "wanted [optimizer]"});
 }
 
 TEST_F(Load, NamesMissingTablesAndTheirKeys) {
