@@ -146,8 +146,8 @@ struct CheckedPlan {
         experiment(read(options, catalog)),
         database(globals.database_or(experiment.log.database)),
         hashes(catalog, database),
-        planner(experiment, catalog, database),
-        plan_step([this](const StepRequest& request) { return planner.plan(request); }) {
+        planner(catalog, database),
+        plan_step(planner.steps_of(experiment)) {
     check_inputs(experiment, experiment.parallel.processes, catalog, hashes, database);
     const bool is_one_card = options.on.size() == 1;
     const std::optional<Rates> rates =

@@ -82,9 +82,8 @@ Json request_from_engine(const std::string& command, const Json& request) {
 
 std::shared_ptr<ForkServer> start_engine() { return std::make_shared<ForkServer>(engine_request({"forks"})); }
 
-std::unique_ptr<SocketChild> start_step_planner(const std::filesystem::path& file,
-                                                const std::vector<std::filesystem::path>& plugin_folders) {
-  std::vector<std::string> arguments{"plan", file.string()};
+std::unique_ptr<SocketChild> start_step_planner(const std::vector<std::filesystem::path>& plugin_folders) {
+  std::vector<std::string> arguments{"plan"};
   for (const auto& folder : plugin_folders) arguments.push_back(folder.string());
   return std::make_unique<SocketChild>(engine_request(arguments), /*has_stdout=*/true);
 }

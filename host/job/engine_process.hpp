@@ -21,9 +21,8 @@ inline constexpr int finished_exit_code = 100;
 /// missing.
 std::shared_ptr<ForkServer> start_engine();
 
-/// A started engine that answers questions about steps of the experiment in `file` (plan/step_planner.hpp).
-std::unique_ptr<SocketChild> start_step_planner(const std::filesystem::path& file,
-                                                const std::vector<std::filesystem::path>& plugin_folders);
+/// A started engine that answers questions about steps of experiments (plan/step_planner.hpp).
+std::unique_ptr<SocketChild> start_step_planner(const std::vector<std::filesystem::path>& plugin_folders);
 
 /// Replaces this process with a rank of the job. [under a foreign launcher] Error(bug) if that fails.
 [[noreturn]] void become_rank(const JobRequest& request);

@@ -85,9 +85,9 @@ void check_fits(const Experiment& experiment, const Catalog& catalog, const std:
   const ParallelConfig& parallel = experiment.parallel;
   const bool uses_frozen_options = parallel.replicate_frozen || parallel.cpu_offload == CpuOffload::all;
   if (!uses_frozen_options && surely_fits(experiment, machine)) return;
-  StepPlanner planner(experiment, catalog, database);
-  const ExperimentPlan plan = plan_experiment(experiment, catalog, cache_folder_path(database),
-                                              [&](const StepRequest& request) { return planner.plan(request); });
+  StepPlanner planner(catalog, database);
+  const ExperimentPlan plan =
+      plan_experiment(experiment, catalog, cache_folder_path(database), planner.steps_of(experiment));
   const std::string why = misfit(local_ranks_to_fit(experiment, plan, machine), machine);
   if (!why.empty()) throw Error(ExitStatus::usage, experiment.file.string() + ": " + why);
 }

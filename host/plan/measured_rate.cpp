@@ -63,9 +63,10 @@ RankWork work_of_step(const std::string& experiment_toml, const Catalog& catalog
   const Experiment as_logged = load_experiment(load_request(catalog, file, {}));
   const Experiment experiment =
       with_host_shard_groups(as_logged, as_logged.parallel.processes, as_logged.parallel.processes);
-  StepPlanner planner(experiment, catalog, database);
-  const PlanStep plan_step = [&](const StepRequest& request) { return planner.plan(request); };
-  return plan_experiment(experiment, catalog, cache_folder_path(database), plan_step).variants.front().step.work;
+  StepPlanner planner(catalog, database);
+  return plan_experiment(experiment, catalog, cache_folder_path(database), planner.steps_of(experiment))
+      .variants.front()
+      .step.work;
 }
 
 struct Connection {

@@ -1,6 +1,7 @@
 #include "plan/step_planner.hpp"
 
 #include <fstream>
+#include <map>
 #include <utility>
 
 #include "base/error.hpp"
@@ -21,30 +22,46 @@ constexpr size_t max_reply_bytes = 16 << 20;
 
 }  // namespace
 
-StepPlanner::StepPlanner(const Experiment& experiment, const Catalog& catalog, std::filesystem::path database)
-    : experiment_(experiment), catalog_(catalog), database_(std::move(database)) {}
+/// What was asked about an experiment.
+struct StepPlanner::Steps {
+  const Experiment& experiment;
+  std::string file;                          ///< in which the engine reads it; "" before the first request
+  std::map<std::string, PlannedStep> known;  ///< by request
+};
+
+StepPlanner::StepPlanner(const Catalog& catalog, std::filesystem::path database)
+    : catalog_(catalog), database_(std::move(database)) {}
 StepPlanner::~StepPlanner() = default;
 
-void StepPlanner::start() {
-  folder_ = std::make_unique<ScratchFolder>();
-  const std::filesystem::path file = folder_->path() / "experiment.toml";
-  Experiment planned = experiment_;  // the engine reads no weights, which may tell a reference's number of heads
+PlanStep StepPlanner::steps_of(const Experiment& experiment) {
+  auto steps = std::make_shared<Steps>(Steps{experiment, "", {}});
+  return [this, steps = std::move(steps)](const StepRequest& request) { return plan(*steps, request); };
+}
+
+/// Writes the experiment for the engine, which reads no weights: these may tell a reference's number of heads.
+std::string StepPlanner::written(const Experiment& experiment) {
+  Experiment planned = experiment;
   const auto decide = [&](const std::string& table, FrozenConfig& frozen) {
-    frozen.heads = reads_own_heads(table, experiment_, database_) ? ReferenceHeads::own : ReferenceHeads::next;
+    frozen.heads = reads_own_heads(table, experiment, database_) ? ReferenceHeads::own : ReferenceHeads::next;
   };
   if (planned.reference.given) decide("reference", planned.reference);
   for (auto& [name, frozen] : planned.references) decide(reference_table(name), frozen);
+  if (!folder_) folder_ = std::make_unique<ScratchFolder>();
+  const auto file = folder_->path() / ("experiment-" + std::to_string(++num_written_) + ".toml");
   std::ofstream(file) << repaired_utf8(to_toml(planned));  // paths of data, which a plan does not read
-  engine_ = start_step_planner(file, catalog_.folders());
+  return file.string();
 }
 
-PlannedStep StepPlanner::plan(const StepRequest& request) {
+PlannedStep StepPlanner::plan(Steps& steps, const StepRequest& request) {
   const std::string text = Json(request).dump();
-  if (const auto known = known_.find(text); known != known_.end()) return known->second;
-  if (!engine_) start();
-  const auto reply_text = engine_->send(text) ? engine_->receive(reply_timeout_ms, max_reply_bytes) : std::nullopt;
+  if (const auto known = steps.known.find(text); known != steps.known.end()) return known->second;
+  if (steps.file.empty()) steps.file = written(steps.experiment);
+  if (!engine_) engine_ = start_step_planner(catalog_.folders());
+  const auto reply_text = engine_->send(Json{{"file", steps.file}, {"request", request}}.dump())
+                              ? engine_->receive(reply_timeout_ms, max_reply_bytes)
+                              : std::nullopt;
   if (!reply_text) {
-    const std::string when = "while it planned a step of " + experiment_.file.string();
+    const std::string when = "while it planned a step of " + steps.experiment.file.string();
     const auto ended = engine_->process().wait_status();
     engine_->process().kill_group();
     const int status = engine_->process().wait();
@@ -56,8 +73,9 @@ PlannedStep StepPlanner::plan(const StepRequest& request) {
   }
   const Json reply = Json::parse(*reply_text);
   if (reply.contains("error"))  // the engine knows no places, as it reads a text of its own
-    throw Error(reply.at("status").get<ExitStatus>(), with_place(reply.at("error").get<std::string>(), experiment_));
-  return known_[text] = reply.at("step").get<PlannedStep>();
+    throw Error(reply.at("status").get<ExitStatus>(),
+                with_place(reply.at("error").get<std::string>(), steps.experiment));
+  return steps.known[text] = reply.at("step").get<PlannedStep>();
 }
 
 }  // namespace wmtp

@@ -1,10 +1,9 @@
-// StepPlanner: asks the engine what a step of an experiment needs in other layouts. The engine is started by the first
+// StepPlanner: asks the engine what steps of experiments need in other layouts. The engine is started by the first
 // request and answers many: it loads LibTorch once.
 #pragma once
 
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 
@@ -21,21 +20,25 @@ using PlanStep = std::function<PlannedStep(const StepRequest& request)>;
 
 class StepPlanner {
  public:
-  /// `experiment` and `catalog` must outlive this object. `database`: the log that has the runs which it names.
-  StepPlanner(const Experiment& experiment, const Catalog& catalog, std::filesystem::path database);
+  /// `catalog` must outlive this object. `database`: the log that has the runs which experiments name.
+  StepPlanner(const Catalog& catalog, std::filesystem::path database);
+  StepPlanner(const StepPlanner&) = delete;
   ~StepPlanner();
 
-  /// Answers are kept. Error(plugin) if a plugin fails; Error(bug) if the engine ends without an answer.
-  PlannedStep plan(const StepRequest& request);
+  /// Answers requests about the experiment, which, like this object, must outlive the result. Answers are kept. The
+  /// result throws Error(plugin) if a plugin fails, Error(bug) if the engine ends without an answer.
+  PlanStep steps_of(const Experiment& experiment);
 
  private:
-  void start();
-  const Experiment& experiment_;
+  struct Steps;
+  std::string written(const Experiment& experiment);
+  PlannedStep plan(Steps& steps, const StepRequest& request);
+
   const Catalog& catalog_;
   std::filesystem::path database_;
   std::unique_ptr<ScratchFolder> folder_;
+  int num_written_ = 0;  ///< experiments, in the folder
   std::unique_ptr<SocketChild> engine_;
-  std::map<std::string, PlannedStep> known_;  ///< by request
 };
 
 }  // namespace wmtp

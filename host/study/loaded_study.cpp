@@ -10,8 +10,12 @@
 namespace wmtp {
 
 LoadedStudy::LoadedStudy(const std::string& file, const JobRequest& request, SourceTexts& texts)
-    : request_(request), texts_(texts), catalog_(request.plugin_folders), study_(read_study(file, texts)) {
-  members_ = load_members(study_, request_, catalog_, texts_);
+    : request_(request),
+      texts_(texts),
+      catalog_(request.plugin_folders),
+      study_(read_study(file, texts)),
+      members_(load_members(study_, request_, catalog_, texts_)),
+      planner_(catalog_, members_.database) {
   check_evaluations(study_, {study_.seeds.front()});
   definition_ = study_definition(study_, members_);
   warn_of_unfinished_schedules();
@@ -19,7 +23,8 @@ LoadedStudy::LoadedStudy(const std::string& file, const JobRequest& request, Sou
 
 double LoadedStudy::operations_per_step(const StudyRun& run) {
   const auto [known, is_new] = operations_per_step_.try_emplace(run.member);
-  if (is_new) known->second = member_cost(load_run(run, request_, catalog_, texts_), catalog_).operations_per_step;
+  if (is_new)
+    known->second = member_cost(load_run(run, request_, catalog_, texts_), catalog_, planner_).operations_per_step;
   return known->second;
 }
 

@@ -41,6 +41,7 @@ class LoadedStudy {
   Catalog catalog_;
   Study study_;
   LoadedMembers members_;
+  StepPlanner planner_;
   Json definition_;
   std::map<size_t, double> operations_per_step_;  ///< by member, of those that were asked for
 };

@@ -41,9 +41,10 @@ class Planner {
 
   StudyPlan plan(const LoadedMembers& members, const Catalog& catalog) {
     StudyPlan plan;
+    StepPlanner planner(catalog, members.database);
     for (size_t i = 0; i < study_.members.size(); ++i) {
       MemberPlan& member = plan.members.emplace_back();
-      member.cost = member_cost(members.jobs[i], catalog);
+      member.cost = member_cost(members.jobs[i], catalog, planner);
       member.runs = runs_of(i);
       member.runs_in_log =
           std::ranges::count_if(study_.seeds, [&](int64_t seed) { return earlier_[i].contains(seed); });
@@ -52,7 +53,7 @@ class Planner {
       for (const RunPlan& stage : plan_stages(members.jobs[i].experiment, hashes, ResumeRule()))
         if (stage.reused_run == 0) {
           member.stages.push_back(stage.file);
-          add_stage(stage, members.jobs[i], catalog, plan.stages);
+          add_stage(stage, members.jobs[i], catalog, planner, plan.stages);
         }
       if (!study_.is_control(i)) add_smallest(i, member);
     }
@@ -66,13 +67,14 @@ class Planner {
     return int64_t(study_.seeds.size()) + (study_.members[member].tuned.empty() ? 0 : tried);
   }
 
-  static void add_stage(const RunPlan& stage, Job job, const Catalog& catalog, std::vector<StagePlan>& all) {
+  static void add_stage(const RunPlan& stage, Job job, const Catalog& catalog, StepPlanner& planner,
+                        std::vector<StagePlan>& all) {
     if (std::ranges::find(all, stage.config_hash, &StagePlan::config_hash) != all.end()) return;
     const Experiment* experiment = &job.experiment;
     for (const std::string& table : stage.path) experiment = experiment->stage(table);
     const Experiment own = *experiment;
     job.experiment = own;
-    all.push_back({stage.file, stage.config_hash, member_cost(job, catalog), std::nullopt});
+    all.push_back({stage.file, stage.config_hash, member_cost(job, catalog, planner), std::nullopt});
   }
 
   std::optional<double> seconds_of(size_t member) const {
@@ -223,13 +225,12 @@ void print_differences(std::ostream& out, const Study& study, const StudyPlan& p
 
 }  // namespace
 
-MemberCost member_cost(const Job& job, const Catalog& catalog) {
+MemberCost member_cost(const Job& job, const Catalog& catalog, StepPlanner& planner) {
   const int64_t ranks = num_processes(job.experiment, job.nproc);
   Experiment experiment = with_host_shard_groups(job.experiment, ranks, ranks);
   experiment.parallel.processes = ranks;
-  StepPlanner planner(experiment, catalog, job.database);
-  const PlanStep plan_step = [&](const StepRequest& request) { return planner.plan(request); };
-  const ExperimentPlan plan = plan_experiment(experiment, catalog, cache_folder_path(job.database), plan_step);
+  const ExperimentPlan plan =
+      plan_experiment(experiment, catalog, cache_folder_path(job.database), planner.steps_of(experiment));
   const PlannedStep& step = plan.variants.front().step;
   return {step.work.operations * double(ranks), plan.data.tokens_a_step, plan.data.steps, ranks,
           highest_phase(step.phases)->second.total};

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/json.hpp"
+#include "plan/step_planner.hpp"
 #include "study/members.hpp"
 
 namespace wmtp {
@@ -24,7 +25,7 @@ struct MemberCost {
 };
 
 /// Errors as of plan_experiment.
-MemberCost member_cost(const Job& job, const Catalog& catalog);
+MemberCost member_cost(const Job& job, const Catalog& catalog, StepPlanner& planner);
 
 struct MemberPlan {
   MemberCost cost;

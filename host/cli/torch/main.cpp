@@ -4,7 +4,7 @@
 //   run REQUEST            one rank of a job (job/job_request.hpp), defined by the environment
 //   forks                  forks for each rank of our launcher, with `run REQUEST` (process/fork_server.hpp)
 //   prepare REQUEST        the tokenizer and token files of an experiment
-//   plan FILE FOLDER…      answers requests about steps of an experiment (plan/torch/serve_plans.hpp)
+//   plan FOLDER…           answers requests about steps of experiments (plan/torch/serve_plans.hpp)
 //   describe FILE, check SETTINGS, try QUESTION
 //                          requests about a plugin; the answer is JSON on stdout
 //   about, generate, answer, perplexity, weigh, merge, complete  REQUEST ANSWER
@@ -308,8 +308,8 @@ int command(const std::string& name, const std::vector<std::string>& arguments) 
     return of_rank ? command(of_rank->at(0), {of_rank->begin() + 1, of_rank->end()}) : 0;
   }
   if (arguments.size() == 1 && name == "prepare") return prepare(arguments[0]);
-  if (!arguments.empty() && name == "plan") {
-    serve_plans(arguments[0], {arguments.begin() + 1, arguments.end()});
+  if (name == "plan") {
+    serve_plans({arguments.begin(), arguments.end()});
     return 0;
   }
   if (const auto probe = probes.find(name); arguments.size() == 1 && probe != probes.end())

@@ -80,13 +80,13 @@ ActivePipeline substitute_pipeline(const ActivePipeline& pipeline) {
 
 class Plans {
  public:
-  Plans(std::filesystem::path file, const std::vector<std::filesystem::path>& plugin_folders)
-      : file_(std::move(file)), catalog_(plugin_folders) {}
+  explicit Plans(const std::vector<std::filesystem::path>& plugin_folders) : catalog_(plugin_folders) {}
 
   Json reply(const std::string& line) {
     try {
-      const auto request = Json::parse(line).get<StepRequest>();
-      if (!experiment_) experiment_ = load_experiment(load_request(catalog_, file_, {}));
+      const Json asked = Json::parse(line);
+      turn_to(asked.at("file").get<std::string>());
+      const auto request = asked.at("request").get<StepRequest>();
       share_cores(int(request.ranks / request.hosts));
       install_meta_device(request.on_cuda ? at::kCUDA : at::kCPU);
       return {{"step", planned(request)}};
@@ -97,10 +97,20 @@ class Plans {
   }
 
  private:
+  /// What is known of the steps of another file is forgotten.
+  void turn_to(const std::string& file) {
+    if (file == file_) return;
+    file_.clear();
+    experiment_ = load_experiment(load_request(catalog_, file, {}));
+    known_.clear();
+    reads_values_ = false;
+    file_ = file;
+  }
+
   PlannedStep planned(const StepRequest& request) {
     const OpenParts open = [this](const Experiment& experiment) { return parts_of(experiment); };
     try {
-      if (!reads_values_) return plan_step(*experiment_, request, open, known_);
+      if (!reads_values_) return plan_step(experiment_, request, open, known_);
     } catch (const Error& error) {
       if (error.status() != ExitStatus::plugin) throw;
       reads_values_ = true;
@@ -114,7 +124,7 @@ class Plans {
       StepParts parts = open(experiment);
       return StepParts{substitute_pipeline(parts.pipeline), std::move(parts.adapter)};
     };
-    return plan_step(*experiment_, request, open_substitute, known_);
+    return plan_step(experiment_, request, open_substitute, known_);
   }
 
   StepParts parts_of(const Experiment& experiment) const {
@@ -129,20 +139,20 @@ class Plans {
     return {std::move(pipeline), create_adapter(adapter.description, adapter.options)};
   }
 
-  std::filesystem::path file_;
   Catalog catalog_;
-  std::optional<Experiment> experiment_;
+  std::string file_;  ///< of the experiment; "": there is none yet
+  Experiment experiment_;
   KnownSteps known_;
   bool reads_values_ = false;  ///< the pipeline
 };
 
 }  // namespace
 
-void serve_plans(const std::filesystem::path& file, const std::vector<std::filesystem::path>& plugin_folders) {
+void serve_plans(const std::vector<std::filesystem::path>& plugin_folders) {
   install_allocator();
   static MetaRows rows;
   kernels::set_device_rows(&rows);
-  Plans plans(file, plugin_folders);
+  Plans plans(plugin_folders);
   for (std::string line; std::getline(std::cin, line);)
     if (!send_line(STDIN_FILENO, plans.reply(line).dump(-1, ' ', false, Json::error_handler_t::replace))) return;
 }
