@@ -13,7 +13,7 @@ help:
 	@echo "make run      build, then run experiments/rho1.toml on two ranks"
 	@echo "make test     build, then all tests"
 	@echo "make bench    build, then measure speed and memory against PyTorch, rho-1, saves, imports, the page, the log"
-	@echo "make study    build, then train what the studies of docs/studies.md lack (all with FRESH=1: seven hours)"
+	@echo "make study    build, then train what the studies of docs/studies.md lack (all with FRESH=1: eight hours)"
 	@echo "make soak     build, then the long forms of the random tests"
 	@echo "make install  build, then install under PREFIX (now $(PREFIX))"
 	@echo "make wheel    build, then dist/wmtp_host-….whl, for \`pip install\` without root, next to torch"
@@ -63,6 +63,8 @@ known = $(if $(FRESH),,--known docs/studies/$(1).json)
 study: build
 	$(PYTHON) experiments/study/paths/make_graphs.py dag 11 12 13 14 15 16 -o runs/paths
 	build/bin/wmtp-host study experiments/study/paths.toml $(call known,paths)
+	$(PYTHON) experiments/study/paths/make_graphs.py blocksworld 1 2 11 12 13 14 15 16 17 --paths 100 -o runs/blocksworld
+	build/bin/wmtp-host study experiments/study/blocksworld.toml --jobs 2 $(call known,blocksworld)
 	$(PYTHON) experiments/study/noise/make_text.py 1 2 11 12 13 14 15 16 17 18 19 20 -o runs/noise
 	build/bin/wmtp-host study experiments/study/noise.toml --jobs 2 $(call known,noise)
 	build/bin/wmtp-host study experiments/study/per_head.toml --jobs 2 $(call known,per_head)
