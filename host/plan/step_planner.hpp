@@ -22,7 +22,6 @@ class StepPlanner {
  public:
   /// `catalog` must outlive this object. `database`: the log that has the runs which experiments name.
   StepPlanner(const Catalog& catalog, std::filesystem::path database);
-  StepPlanner(const StepPlanner&) = delete;
   ~StepPlanner();
 
   /// Answers requests about the experiment, which, like this object, must outlive the result. Answers are kept. The

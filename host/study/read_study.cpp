@@ -84,6 +84,7 @@ class Reader {
     tuning(node);
     control(node);
     evaluations(node);
+    check_tuning_data(node);
   }
 
   std::string place(TomlPosition position) const {
@@ -419,22 +420,6 @@ class Reader {
     }
     if (const Entry* const set = entry->value.find("set"))
       study_.tuning.changes = changes_in(set->value, "[study.tuning] set");
-    const auto changes_data = [](const StudyChange& change) {
-      return change.text.starts_with("validation.") || change.text.starts_with("data.");
-    };
-    const auto validates_by_seed = [](const StudyChange& change) {
-      return change.text.starts_with("validation.files=") && has_seed(change.text);
-    };
-    const auto shares_validation = [&](const StudyMember& one) {
-      return is_tuned(one) && std::ranges::none_of(one.changes, validates_by_seed);
-    };
-    if (!evaluation_metric(study_.metric) && std::ranges::none_of(study_.tuning.changes, changes_data) &&
-        std::ranges::any_of(study_.members, shares_validation))
-      diagnostics_.add(entry->position,
-                       "[study.tuning]: \"set\" changes no key of [validation] or [data], so that the data which judge "
-                       "the members would choose their settings",
-                       "name other data for validation: set.validation.files = [\"others/*.py\"]; or data of each seed "
-                       "in [study.set]: validation.files = [\"{seed}/valid.jsonl\"]");
   }
 
   void control(const Node& study) {
@@ -471,21 +456,44 @@ class Reader {
     if (const Entry* const also = study.find("also"))
       for (size_t i = 0; i < study_.explored.size(); ++i) check_evaluated(also->value.items[i], study_.explored[i]);
     check_evaluations_are_used(study);
-    const auto of = evaluation_metric(study_.metric);
-    if (!of) return;
-    const std::string metric = "the metric is " + printable(study_.metric);
-    if (const Entry* const entry = study.find("budgets"))
-      diagnostics_.add(
-          entry->position,
-          "[study.budgets]: " + metric + ", which is of finished models, so that nothing is known of it at a budget",
-          "remove the table, or state a metric of validation");
-    const auto decides = [&](const StudyEvaluation& one) { return one.name == of->evaluation; };
-    const auto deciding = std::ranges::find_if(study_.evaluations, decides);
-    if (const Entry* const entry = study.find("tuning");
-        entry && deciding != study_.evaluations.end() && !has_seed(deciding->suite))
+    if (const Entry* const entry = study.find("budgets"); entry && evaluation_metric(study_.metric))
       diagnostics_.add(entry->position,
-                       "[study.tuning]: " + metric + ", whose problems would choose the settings that they judge",
-                       "give each seed problems of its own: suite = \"{seed}/test.jsonl\"");
+                       "[study.budgets]: the metric is " + printable(study_.metric) +
+                           ", which is of finished models, so that nothing is known of it at a budget",
+                       "remove the table, or state a metric of validation");
+  }
+
+  /// Neither the validation nor the problems that decide may choose the settings that they judge. [after evaluations()]
+  void check_tuning_data(const Node& study) {
+    const Entry* const entry = study.find("tuning");
+    if (!entry) return;
+    if (const auto metric = evaluation_metric(study_.metric)) {
+      const auto decides = [&](const StudyEvaluation& one) {
+        return one.name == metric->evaluation && !has_seed(one.suite);
+      };
+      if (std::ranges::any_of(study_.evaluations, decides))
+        diagnostics_.add(entry->position,
+                         "[study.tuning]: the metric is " + printable(study_.metric) +
+                             ", whose problems would choose the settings that they judge",
+                         "give each seed problems of its own: suite = \"{seed}/test.jsonl\"");
+      return;
+    }
+    const auto changes_data = [](const StudyChange& change) {
+      return change.text.starts_with("validation.") || change.text.starts_with("data.");
+    };
+    const auto validates_by_seed = [](const StudyChange& change) {
+      return change.text.starts_with("validation.files=") && has_seed(change.text);
+    };
+    const auto shares_validation = [&](const StudyMember& one) {
+      return !one.tuned.empty() && std::ranges::none_of(one.changes, validates_by_seed);
+    };
+    if (std::ranges::none_of(study_.tuning.changes, changes_data) &&
+        std::ranges::any_of(study_.members, shares_validation))
+      diagnostics_.add(entry->position,
+                       "[study.tuning]: \"set\" changes no key of [validation] or [data], so that the data which judge "
+                       "the members would choose their settings",
+                       "name other data for validation: set.validation.files = [\"others/*.py\"]; or data of each seed "
+                       "in [study.set]: validation.files = [\"{seed}/valid.jsonl\"]");
   }
 
   StudyEvaluation evaluation(const Entry& entry) {

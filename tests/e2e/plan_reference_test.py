@@ -1,7 +1,7 @@
 """`plan` of a step that reads references, compared with the allocator's counts of a run, phase by phase."""
 import pytest
 from experiment import experiment
-from paths import cases
+from paths import cases_of
 from plan_test import SIZES, expect_equal, expect_within, planned
 
 STAGE = {"experiment": "stage.toml"}
@@ -25,7 +25,7 @@ READS_BOTH = {"pipeline": {"plugin": "formula", "weight": "exp(-ref) + exp(-refe
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("case", cases(SHORT, [case for case in CASES if case not in SHORT]))
+@pytest.mark.parametrize("case", cases_of(CASES, SHORT))
 def test_the_plan_of_a_reference_is_what_a_run_takes(place, case):
     changes = {**SIZES, **CASES[case]}
     stage = {name: value for name, value in changes.items() if name not in ("reference", "references", "pipeline")}

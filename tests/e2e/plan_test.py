@@ -10,7 +10,7 @@ import sqlite3
 import pytest
 from checkpoint import adapter_tensors, model_tensors
 from experiment import ONE_RANK, experiment
-from paths import ROOT, SOAK, cases
+from paths import ROOT, SOAK, cases_of
 
 WITHIN = 0.10  # the promise
 
@@ -220,7 +220,7 @@ def test_the_plan_of_a_random_choice_is_near_what_a_run_takes(place, ranks):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("case", cases(SHORT, [case for case in CASES if case not in SHORT]))
+@pytest.mark.parametrize("case", cases_of(CASES, SHORT))
 def test_the_plan_is_what_a_run_takes(place, case):
     changes = {**SIZES, **CASES[case]}
     plan = planned(place, place.write(**changes))

@@ -7,7 +7,7 @@ from checkpoint import model_tensors
 from compare import assert_tensors_equal
 from equal_runs import DIVISIONS, LAYOUTS, expect_case_equal, expect_equal, expect_layouts_equal
 from experiment import ONE_RANK
-from paths import cases
+from paths import cases, cases_of
 from reference import Recipe
 from start import FROZEN, POLICY, READER, changes_for, train_reference, write_frozen, write_named
 
@@ -37,7 +37,7 @@ SHORT = ["contrast", "contrast-tokens", "difference"]
 
 @pytest.mark.soak
 @DIVISIONS
-@pytest.mark.parametrize("case", cases(SHORT, [case for case in CASES if case not in SHORT]))
+@pytest.mark.parametrize("case", cases_of(CASES, SHORT))
 def test_losses_and_parameters_equal_pytorch(place, case, ranks, accumulation):
     expect_case_equal(place, *CASES[case], ranks=ranks, accumulation=accumulation)
 

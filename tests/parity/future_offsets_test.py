@@ -6,7 +6,7 @@ import pytest
 from checkpoint import model_tensors
 from compare import assert_tensors_equal
 from equal_runs import DIVISIONS, expect_case_equal, expect_layouts_equal
-from paths import cases
+from paths import cases, cases_of
 from reference import Recipe
 from start import POLICY, READER, changes_for, frozen_shape, write_frozen
 
@@ -45,7 +45,7 @@ def test_losses_and_parameters_equal_pytorch(place, ranks, accumulation):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("case", cases(SHORT, [case for case in CASES if case not in SHORT]))
+@pytest.mark.parametrize("case", cases_of(CASES, SHORT))
 def test_what_depends_on_the_target_equals_pytorch(place, case):
     shape, recipe = CASES[case]
     expect_case_equal(place, shape, recipe)

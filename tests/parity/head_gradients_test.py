@@ -15,7 +15,7 @@ import torch
 from checkpoint import model_tensors
 from compare import assert_tensors_equal
 from mtp_model import Shape
-from paths import cases
+from paths import cases_of
 from reference import Recipe, Reference
 from start import POLICY, READER, changes_for, write_start
 
@@ -98,7 +98,7 @@ def logged(place, run=None):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("case", cases(SHORT, [case for case in CASES if case not in SHORT]))
+@pytest.mark.parametrize("case", cases_of(CASES, SHORT))
 def test_products_of_the_heads_gradients_equal_pytorch(place, case):
     shape, recipe, ranks, keys = CASES[case]
     wanted = wanted_metrics(place, shape, recipe)
@@ -150,7 +150,7 @@ def sampled(place, step, columns):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("case", cases(SAMPLED_SHORT, [case for case in SAMPLED if case not in SAMPLED_SHORT]))
+@pytest.mark.parametrize("case", cases_of(SAMPLED, SAMPLED_SHORT))
 def test_samples_have_the_inner_products_of_each_position(place, case):
     shape, recipe, ranks, keys = SAMPLED[case]
     reference, _ = write_start(place.folder, shape, recipe, seed=11)

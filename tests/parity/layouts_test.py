@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from checkpoint import adapter_tensors, model_tensors
 from compare import assert_losses_close, assert_tensors_close
-from paths import cases
+from paths import cases_of
 from reference import Recipe, steps_here
 from start import POLICY, READER, changes_for, train_reference, write_start
 
@@ -129,7 +129,7 @@ SHORT += COVERING
 # One block, to whose gradient each application adds: gathered once, reduced once.
 SHORT += [("shared", *WITH_RECOMPUTATION)]
 ALL += [("lora-heads", *WITH_RECOMPUTATION), ("lora-heads", *IN_GROUPS), ("shared", *SECTIONS[3])]
-CASES = cases(SHORT, [case for case in dict.fromkeys(ALL) if case not in SHORT])
+CASES = cases_of(dict.fromkeys(ALL), SHORT)
 
 
 def run(place, pipeline, layout, strategy, checkpointing, **more):

@@ -9,7 +9,7 @@ from checkpoint import model_tensors
 from compare import assert_losses_close, assert_tensors_close, assert_tensors_equal
 from equal_runs import DIVISIONS, LAYOUTS, PLAIN_LAYOUTS, expect_case_equal, expect_equal, expect_layouts_equal
 from experiment import ONE_RANK, SEQUENCE
-from paths import cases
+from paths import cases_of
 from reference import Recipe
 from start import POLICY, READER, changes_for, train_reference
 
@@ -38,7 +38,7 @@ SHORT = ["learned", "forgotten-records"]
 
 @pytest.mark.soak
 @DIVISIONS
-@pytest.mark.parametrize("case", cases(SHORT, [case for case in CASES if case not in SHORT]))
+@pytest.mark.parametrize("case", cases_of(CASES, SHORT))
 def test_losses_and_parameters_equal_pytorch(place, case, ranks, accumulation):
     expect_case_equal(place, *CASES[case], ranks=ranks, accumulation=accumulation)
 

@@ -7,7 +7,7 @@ import pytest
 from checkpoint import model_tensors
 from compare import assert_tensors_equal
 from equal_runs import DIVISIONS, expect_case_equal, expect_layouts_equal
-from paths import cases
+from paths import cases_of
 from reference import Recipe
 from start import POLICY, READER, changes_for, frozen_shape, write_frozen
 
@@ -43,7 +43,7 @@ SHORT = ["rho1", "formula", "chained"]
 
 @pytest.mark.soak
 @DIVISIONS
-@pytest.mark.parametrize("case", cases(SHORT, [case for case in CASES if case not in SHORT]))
+@pytest.mark.parametrize("case", cases_of(CASES, SHORT))
 def test_losses_and_parameters_equal_pytorch(place, case, ranks, accumulation):
     expect_case_equal(place, *CASES[case], ranks=ranks, accumulation=accumulation)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from equal_runs import DIVISIONS, PLAIN_LAYOUTS, expect_case_equal, expect_layouts_equal
 from experiment import ONE_RANK, VOCAB
-from paths import cases
+from paths import cases, cases_of
 from reference import Recipe
 from start import POLICY, READER, changes_for, train_reference, write_start
 
@@ -58,7 +58,7 @@ SHORT = ["weights", "weights-packed", "ranks", "top-mass", "agreement", "agreeme
 
 @pytest.mark.soak
 @DIVISIONS
-@pytest.mark.parametrize("case", cases(SHORT, [case for case in CASES if case not in SHORT]))
+@pytest.mark.parametrize("case", cases_of(CASES, SHORT))
 def test_losses_and_parameters_equal_pytorch(place, case, ranks, accumulation):
     expect_case_equal(place, *CASES[case], ranks=ranks, accumulation=accumulation)
 

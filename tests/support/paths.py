@@ -17,6 +17,11 @@ def cases(short, long_only):
     return [*short, *long_only] if SOAK else list(short)
 
 
+def cases_of(all_cases, short):
+    """`short`, and in `make soak` the others of `all_cases` after them."""
+    return cases(short, [case for case in all_cases if case not in short])
+
+
 def count(short, long):
     """Repetitions of a random trial: few in `make test`, many in `make soak`."""
     return long if SOAK else short

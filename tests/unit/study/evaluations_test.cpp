@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "support/data_fixture.hpp"
 #include "support/experiment_fixture.hpp"
 
 namespace wmtp {
@@ -19,17 +20,10 @@ TEST_F(StudyEvaluations, ReadTheProblemsOfEachSeedUnderEachCondition) {
   const std::string problem = R"({"task_id": "high/1", "prompt": "1+1", "completion": "2"})";
   for (const char* name : {"few-1.jsonl", "few-2.jsonl", "many-1.jsonl"}) write(name, problem + "\n");
   check_evaluations(study, {1});
-  const auto message = [&] {
-    try {
-      check_evaluations(study, {1, 2});
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
-  };
-  EXPECT_THAT(message(), testing::HasSubstr("many-2.jsonl"));
+  const auto check_both = [&] { check_evaluations(study, {1, 2}); };
+  EXPECT_THAT(error_of(ExitStatus::data, check_both), testing::HasSubstr("many-2.jsonl"));
   write("many-2.jsonl", with(problem, "high", "low") + "\n");
-  EXPECT_THAT(message(), testing::HasSubstr("no task_id begins with \"high/\""));
+  EXPECT_THAT(error_of(ExitStatus::data, check_both), testing::HasSubstr("no task_id begins with \"high/\""));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "study/members.hpp"
+#include "support/data_fixture.hpp"
 #include "support/experiment_fixture.hpp"
 
 namespace wmtp {
@@ -26,14 +27,8 @@ class StudyFile : public ExperimentFolder {
     return read_study(write("trial.toml", text), texts);
   }
   std::string mistakes(const std::string& text) const {
-    try {
-      read(text);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), ExitStatus::usage);
-      return error.what();
-    }
-    ADD_FAILURE() << "accepted: " << text;
-    return "";
+    SCOPED_TRACE(text);
+    return error_of(ExitStatus::usage, [&] { read(text); });
   }
 };
 

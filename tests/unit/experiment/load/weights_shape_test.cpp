@@ -1,4 +1,5 @@
 // Keys of [model] that are taken from the folder of its weights.
+#include "support/data_fixture.hpp"
 #include "support/experiment_fixture.hpp"
 
 namespace wmtp {
@@ -42,14 +43,8 @@ class WeightsShape : public ExperimentFolder {
     });
   }
   std::string refused_with(const std::string& keys, const ModelConfig& theirs) const {
-    try {
-      load_from(keys, theirs);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), ExitStatus::usage);
-      return error.what();
-    }
-    ADD_FAILURE() << "not refused: " << keys;
-    return "";
+    SCOPED_TRACE(keys);
+    return error_of(ExitStatus::usage, [&] { load_from(keys, theirs); });
   }
 };
 
