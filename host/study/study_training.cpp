@@ -57,6 +57,15 @@ int train(const Study& study, const StudyRunner& runner, const std::vector<Study
   return outcome.exit_code;
 }
 
+/// The study as a tuning needs it: without what it only explores.
+Study deciding_alone(Study study) {
+  study.explored.clear();
+  const auto decides = evaluation_metric(study.metric);
+  std::erase_if(study.evaluations,
+                [&](const StudyEvaluation& one) { return !decides || one.name != decides->evaluation; });
+  return study;
+}
+
 /// The best choice of every member with tuned keys, or the one that its known results have. Error(data) if one has
 /// none.
 std::vector<TunedChoice> tune(const Study& study, const StudyRunner& runner, const std::vector<StudyResult>& known,
@@ -107,9 +116,10 @@ bool lacks_runs(const Study& study, const StudyResults& results) {
 
 int train_study(const Study& study, const StudyRunner& runner, StudyResults& results) {
   check_evaluations(study, study.seeds);
-  check_evaluations(study, study.tuning.seeds);
+  const Study tuning = deciding_alone(study);
+  check_evaluations(tuning, tuning.tuning.seeds);
   const std::vector<StudyResult> known = results.runs;
-  const std::vector<TunedChoice> choices = tune(study, runner, known, results.tried);
+  const std::vector<TunedChoice> choices = tune(tuning, runner, known, results.tried);
   std::vector<int64_t> looks = study.stops;
   looks.push_back(int64_t(study.seeds.size()));
   int code = 0;

@@ -340,6 +340,15 @@ def test_a_metric_may_be_an_evaluation_and_each_seed_has_data_of_its_own(place):
     assert re.search(r"\*\*Changed after the first run\*\*.*\n- evaluations.greedy.judge: ", changed.out)
 
 
+def test_a_tuning_makes_the_evaluation_that_decides_and_no_other(place):
+    tuned = "tune.optimizer.lr = [1e-9, 8e-3]\n\n[study.tuning]\nseeds = [1]"
+    study = write_evaluated(place, EVALUATED.replace("optimizer.lr = 1e-9", tuned))
+    assert "optimizer.lr=0.008: 1" in place.host("study", study, timeout=240).out
+    made = place.log.query("SELECT substr(r.name, 7) AS run, count(*) AS n FROM evaluations e "
+                           "JOIN runs r ON r.id = e.run_id GROUP BY 1")
+    assert made == [{"run": "quick", "n": 4}, {"run": "slow", "n": 4}, {"run": "tuning-slow", "n": 2}]
+
+
 def test_mistakes_of_evaluations_are_refused_before_anything_runs(place):
     for old, new, wanted in (
             ("greedy/high", "greedy/hihg", r'no task_id begins with "hihg/".*groups: high and low'),
