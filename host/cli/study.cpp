@@ -56,7 +56,7 @@ class OutputToError {
 JobRequest common_request(const GlobalOptions& globals) {
   JobRequest request;
   globals.add_to(request);
-  request.resume = Resume::if_begun;
+  request.resume = Resume::own;
   return request;
 }
 
@@ -66,9 +66,7 @@ TrainedRuns train(const std::vector<StudyRun>& runs, const JobRequest& common, i
   for (const StudyRun& run : runs) request.files.push_back({run.file.string(), {run.how}});
   const OutputToError redirected;
   const SweepOutcome outcome = run_sweep(request, texts);
-  TrainedRuns trained{outcome.exit_code, {}};
-  for (const SweepEnd& end : outcome.ends) trained.ends.push_back({end.run, end.code});
-  return trained;
+  return {outcome.exit_code, outcome.ends};
 }
 
 /// `database`: keeps the report for the page; "": none does.

@@ -12,6 +12,7 @@
 #include "job/find_model.hpp"
 #include "job/identity.hpp"
 #include "job/input_checks.hpp"
+#include "job/reusable_run.hpp"
 #include "job/stages.hpp"
 #include "job/weighing_job.hpp"
 
@@ -34,17 +35,10 @@ std::optional<int64_t> run_of_folder(const fs::path& folder, const LogReader& lo
 
 /// The request's part that the model's run decides.
 void take_run(WeighRequest& request, int64_t run_id, const LogReader& log) {
-  const Table run = log.query("SELECT name, world_size, resolved_toml FROM runs WHERE id = ?1", {run_id}, 1);
+  const Table run = log.query("SELECT name, resolved_toml FROM runs WHERE id = ?1", {run_id}, 1);
   request.run = "run " + std::to_string(run_id) + " ('" + run.rows.at(0)[0].get<std::string>() + "')";
-  request.experiment = run.rows[0][2].get<std::string>();
-  ParallelConfig layout;
-  const Table params = log.query("SELECT key, CAST(value_num AS INTEGER) FROM run_params WHERE run_id = ?1", {run_id});
-  for (const Row& row : params.rows)
-    for (const auto& [key, value] : {std::pair("parallel.sequence", &layout.sequence),
-                                     {"parallel.tensor", &layout.tensor},
-                                     {"parallel.pipeline", &layout.pipeline}})
-      if (row[0] == key) *value = row[1].get<int64_t>();
-  request.data_ranks = data_ranks(layout, run.rows[0][1].get<int64_t>());
+  request.experiment = run.rows[0][1].get<std::string>();
+  request.data_ranks = data_ranks_of(log, run_id);
 }
 
 /// The models of the stages that an experiment names itself.

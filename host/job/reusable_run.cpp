@@ -8,9 +8,25 @@
 
 namespace wmtp {
 
+int64_t data_ranks_of(const LogReader& log, int64_t run) {
+  ParallelConfig layout;
+  const Table params = log.query("SELECT key, CAST(value_num AS INTEGER) FROM run_params WHERE run_id = ?1", {run});
+  for (const Row& row : params.rows)
+    for (const auto& [key, value] : {std::pair("parallel.sequence", &layout.sequence),
+                                     {"parallel.tensor", &layout.tensor},
+                                     {"parallel.pipeline", &layout.pipeline}})
+      if (row[0] == key) *value = row[1].get<int64_t>();
+  const Table ranks = log.query("SELECT world_size FROM runs WHERE id = ?1", {run}, 1);
+  return data_ranks(layout, ranks.rows.at(0)[0].get<int64_t>());
+}
+
+bool reads_as_many(const LogReader& log, int64_t run, const Experiment& experiment) {
+  return experiment.train.global_batch_size > 0 ||
+         data_ranks_of(log, run) == data_ranks(experiment.parallel, experiment.parallel.processes);
+}
+
 std::optional<RunInfo> reusable_run(const std::string& config_hash, const std::filesystem::path& database,
-                                    const std::string& since,
-                                    const std::function<bool(const LogReader&, int64_t run)>& fits) {
+                                    const std::string& since, const RunFilter& fits) {
   const LogReader log(database);
   for (const auto& run : log.finished_with_hash(config_hash, since)) {
     if (fits && !fits(log, run.id)) continue;

@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "checkpoint/manifest.hpp"
 #include "checkpoint/retention.hpp"
+#include "experiment/batch_size.hpp"
 #include "io/run_lock.hpp"
 #include "job/reusable_run.hpp"
 #include "log/log_reader.hpp"
@@ -17,6 +18,21 @@
 
 namespace wmtp {
 namespace {
+
+/// Passes over runs whose steps read another number of sequences, and logs why.
+RunFilter of_as_many_sequences(const Experiment& experiment) {
+  return [&experiment](const LogReader& log, int64_t run) {
+    if (reads_as_many(log, run, experiment)) return true;
+    const auto read = [&](int64_t data_ranks) {
+      return std::to_string(sequences_per_step(experiment.train, data_ranks));
+    };
+    log_warning("run " + std::to_string(run) + " counts as another configuration: its steps read " +
+                read(data_ranks_of(log, run)) + " sequences, and those of these ranks " +
+                read(data_ranks(experiment.parallel, experiment.parallel.processes)) +
+                "; train.global_batch_size makes the steps of any number of ranks equal");
+    return false;
+  };
+}
 
 struct Planner {
   RunPlan planned(const Experiment& experiment, const std::vector<std::string>& path) {
@@ -35,9 +51,10 @@ struct Planner {
       reuse(*finished);
     else if (resumes)
       run.from = resume_point(run.config_hash, hashes.database(), rule.since).value_or(ResumePoint());
-    if (!is_stage && rule.resume == Resume::if_begun)
-      if (const auto finished = reusable_run(run.config_hash, hashes.database(), rule.since);
-          finished && (run.from.folder.empty() || finished->id > run.from.run_id))
+    if (!is_stage && resumes)
+      if (const auto finished =
+              reusable_run(run.config_hash, hashes.database(), rule.since, of_as_many_sequences(experiment));
+          finished && (run.from.folder.empty() || (rule.resume != Resume::must && finished->id > run.from.run_id)))
         reuse(*finished);
     return run;
   }
@@ -121,14 +138,17 @@ std::string of_this_configuration(const RunPlan& run) {
 std::optional<ResumePoint> extended_run(const Experiment& experiment, ExperimentHashes& hashes) {
   if (!std::filesystem::exists(hashes.database())) return std::nullopt;
   const LogReader log(hashes.database());
+  const RunFilter fits = of_as_many_sequences(experiment);
   for (const int64_t steps : fewer_steps(log, experiment)) {
     const std::string& hash = hashes.hash(hashes.with_steps(experiment, steps));
-    for (const auto& runs : {log.finished_with_hash(hash), log.unfinished_with_hash(hash)})
+    for (std::vector<RunInfo> runs : {log.finished_with_hash(hash), log.unfinished_with_hash(hash)}) {
+      std::erase_if(runs, [&](const RunInfo& run) { return !fits(log, run.id); });
       if (auto from = resume_point(runs, hashes.database()); from && !from->folder.empty()) {
         log_extension(experiment, steps, *from);
         from->config_hash = hash;
         return from;
       }
+    }
   }
   return std::nullopt;
 }
@@ -162,7 +182,8 @@ std::vector<RunPlan> plan_stages(const Experiment& experiment, ExperimentHashes&
 std::vector<RunPlan> plan_run(const Experiment& experiment, ExperimentHashes& hashes, const ResumeRule& rule) {
   RunPlan own = Planner{hashes, rule}.planned(experiment, {});
   if (own.reused_run > 0) return {own};
-  if (rule.resume != Resume::no && rule.since.empty() && own.from.folder.empty())
+  const bool extends = rule.since.empty() && (rule.resume == Resume::if_begun || rule.resume == Resume::must);
+  if (extends && own.from.folder.empty())
     if (const auto extended = extended_run(experiment, hashes)) own.from = *extended;
   std::vector<RunPlan> runs = plan_stages(experiment, hashes, rule);
   const bool continues_stage =
@@ -174,7 +195,7 @@ std::vector<RunPlan> plan_run(const Experiment& experiment, ExperimentHashes& ha
             own.config_hash.substr(0, 12) +
             ") with an intact checkpoint, nor a run of its name with fewer steps; run it with --resume, which starts " +
             "where there is nothing to continue, or extend a finished run with --set train.steps=N");
-  if (rule.resume != Resume::no && rule.since.empty() && own.from.run_id == 0)
+  if (extends && own.from.run_id == 0)
     log_info(own.file + ": " + hashes.database().string() + " has no run" + of_this_configuration(own) +
              " to continue, so it starts at step 0");
   runs.push_back(std::move(own));

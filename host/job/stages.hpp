@@ -27,10 +27,11 @@ enum class Resume {
   no,
   if_begun,  ///< --resume: continue what was begun; start if nothing was; end if all is done
   must,      ///< --resume=must: Error(data) if there is nothing to continue
+  own,       ///< of a study: as if_begun, but no run of fewer steps is extended, whose learning rate may have fallen
 };
 template <>
-inline constexpr auto names_of<Resume> = std::array{"no", "yes", "must"};
-static_assert(names_of<Resume>.size() == size_t(Resume::must) + 1);
+inline constexpr auto names_of<Resume> = std::array{"no", "yes", "must", "own"};
+static_assert(names_of<Resume>.size() == size_t(Resume::own) + 1);
 
 /// Which earlier runs of an experiment count as begun.
 struct ResumeRule {

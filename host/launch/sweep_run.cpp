@@ -13,7 +13,6 @@
 #include "base/text.hpp"
 #include "comm/rank_environment.hpp"
 #include "experiment/batch_size.hpp"
-#include "job/reusable_run.hpp"
 #include "job/stages.hpp"
 #include "launch/launcher_stop_handler.hpp"
 #include "launch/run_launcher.hpp"
@@ -47,6 +46,7 @@ struct Member {
   std::optional<RunLauncher> run;
   std::string hash;
   int code = 0;
+  RunEnd found;  ///< in the log, once it is there
 };
 
 class Sweep {
@@ -77,8 +77,8 @@ class Sweep {
         log_info(which(i) + "is the experiment of member " + std::to_string(same.front() + 1));
         continue;
       }
-      const auto run = finished(i);
-      log_info(which(i) + (run                     ? "run " + std::to_string(run->id) + " is reused"
+      const int64_t run = found(i).run;
+      log_info(which(i) + (run != 0                ? "run " + std::to_string(run) + " is reused"
                            : resume_ && started(i) ? "would resume"
                                                    : "would run"));
     }
@@ -87,7 +87,7 @@ class Sweep {
   /// One at a time, so that no two members train the same stage. Each stage may use all cores.
   void run_stages() {
     for (size_t i = 0; i < members_.size() && !interrupted_; ++i) {
-      if (finished(i) || diverged(i) != 0) continue;
+      if (found(i).run != 0) continue;
       if (const int code = code_of_stages(members_[i]); code != 0) ended(i, code);
     }
   }
@@ -104,7 +104,7 @@ class Sweep {
     note_ranks_have_run();
   }
 
-  SweepOutcome outcome() const {
+  SweepOutcome outcome() {
     const auto is_bad = [&](const Member& one) {
       return one.code != 0 && !(keeps_diverged_ && one.code == int(ExitStatus::guard));
     };
@@ -119,8 +119,9 @@ class Sweep {
     std::map<std::string, std::array<std::vector<double>, 2>> losses;
     std::set<std::pair<std::string, std::string>> known;  // names with hashes
     for (size_t i = 0; i < members_.size(); ++i) {
-      const auto row = result_of(i);
-      outcome.ends.push_back(end_of(i));
+      const RunEnd& found_here = found(i);
+      outcome.ends.push_back(found_here.run != 0 ? found_here : RunEnd{0, members_[i].code});
+      const auto row = result_of(i, outcome.ends.back());
       const bool is_new = known.emplace(row[0], members_[i].hash).second;
       for (size_t k = 0; is_new && k < 2; ++k)
         if (row[4 + k].is_number()) losses[row[0]][k].push_back(row[4 + k]);
@@ -129,7 +130,7 @@ class Sweep {
         outcome.repeated.push_back(repeated_text(same));
     }
     std::vector<int64_t> runs;
-    for (const SweepEnd& end : outcome.ends)
+    for (const RunEnd& end : outcome.ends)
       if (end.run != 0) runs.push_back(end.run);
     outcome.incomparable = incomparable(LogReader(database()), runs, {"train/loss", "valid/loss"});
     bool several = false;
@@ -182,19 +183,6 @@ class Sweep {
     return wmtp::sequences_per_step(e.train, data_ranks(e.parallel, e.parallel.processes));
   }
 
-  /// Whether the steps of a run of this member's hash read as many sequences: another number of ranks may have.
-  bool reads_as_many(const LogReader& log, int64_t run, size_t i) const {
-    const Experiment& e = members_[i].run->job().experiment;
-    if (e.train.global_batch_size > 0) return true;
-    const Table ranks = log.query(
-        "SELECT world_size / (s.value_num * t.value_num * p.value_num) FROM runs AS r "
-        "JOIN run_params AS s ON s.run_id = r.id AND s.key = 'parallel.sequence' "
-        "JOIN run_params AS t ON t.run_id = r.id AND t.key = 'parallel.tensor' "
-        "JOIN run_params AS p ON p.run_id = r.id AND p.key = 'parallel.pipeline' WHERE r.id = ?1",
-        {run});
-    return ranks.rows.empty() || ranks.rows[0][0] == double(data_ranks(e.parallel, e.parallel.processes));
-  }
-
   void check_cores() const {
     if (jobs_ == 1) return;
     if (wanted_master_port() != 0)
@@ -228,24 +216,24 @@ class Sweep {
     return "members " + join_names(all);
   }
 
-  std::optional<RunInfo> finished(size_t i) const {
-    const auto fits = [&](const LogReader& log, int64_t run) { return reads_as_many(log, run, i); };
-    return reusable_run(members_[i].hash, database(), "", fits);
-  }
-  /// The newest run of a member if a guard stopped it and that counts; 0 if not.
-  int64_t diverged(size_t i) const {
-    if (!keeps_diverged_) return 0;
-    const Table newest =
-        LogReader(database())
-            .query("SELECT id, exit_code FROM runs WHERE config_hash = ?1 ORDER BY id DESC", {members_[i].hash}, 1);
-    if (newest.rows.empty() || newest.rows[0][1] != int(ExitStatus::guard)) return 0;
-    const auto run = newest.rows[0][0].get<int64_t>();
-    return reads_as_many(LogReader(database()), run, i) ? run : 0;
-  }
-  SweepEnd end_of(size_t i) const {
-    if (const auto run = finished(i)) return {run->id, 0};
-    if (const int64_t run = diverged(i); run != 0) return {run, int(ExitStatus::guard)};
-    return {0, members_[i].code};
+  /// The run that is a member's result: the newest finished one, or, if that counts, the newest one if a guard stopped
+  /// it. It is looked for once it may be there, because that reads a whole model.
+  const RunEnd& found(size_t i) {
+    Member& member = members_[i];
+    if (member.found.run != 0) return member.found;
+    const auto fits = [&](const LogReader& log, int64_t run) {
+      return reads_as_many(log, run, member.run->job().experiment);
+    };
+    if (const auto finished = reusable_run(member.hash, database(), "", fits)) {
+      member.found = {finished->id, 0};
+    } else if (keeps_diverged_) {
+      const LogReader log(database());
+      const Table newest =
+          log.query("SELECT id, exit_code FROM runs WHERE config_hash = ?1 ORDER BY id DESC", {member.hash}, 1);
+      if (!newest.rows.empty() && newest.rows[0][1] == int(ExitStatus::guard) && fits(log, newest.rows[0][0]))
+        member.found = {newest.rows[0][0], int(ExitStatus::guard)};
+    }
+    return member.found;
   }
   bool started(size_t i) const { return has_unfinished_run(members_[i].hash, database()); }
 
@@ -254,13 +242,13 @@ class Sweep {
            "): ";
   }
 
-  std::vector<Json> result_of(size_t i) const {
+  std::vector<Json> result_of(size_t i, const RunEnd& end) const {
     const Experiment& experiment = members_[i].run->job().experiment;
     std::vector<Json> row{experiment.name, experiment.seed, nullptr, "not finished", nullptr, nullptr, nullptr};
-    if (const auto run = finished(i)) {
+    if (end.run != 0 && end.code == 0) {
       const Table found =
           LogReader(database())
-              .query("SELECT id, status, train_loss, valid_loss, valid_head_1 FROM v_runs WHERE id = ?1", {run->id});
+              .query("SELECT id, status, train_loss, valid_loss, valid_head_1 FROM v_runs WHERE id = ?1", {end.run});
       std::copy(found.rows.at(0).begin(), found.rows.at(0).end(), row.begin() + 2);
     }
     return row;
@@ -278,12 +266,12 @@ class Sweep {
   std::optional<PooledProcess> next() {
     for (; next_ < members_.size(); ++next_) {
       if (members_[next_].code != 0) continue;  // one of its stages failed
-      if (const auto run = finished(next_))
-        log_reuse(next_, run->id);
-      else if (const int64_t kept = diverged(next_); kept != 0)
-        log_info(which(next_) + "run " + std::to_string(kept) + " diverged, which is its result");
+      const RunEnd& known = found(next_);
+      if (known.run == 0) return start(next_++);
+      if (known.code == 0)
+        log_reuse(next_, known.run);
       else
-        return start(next_++);
+        log_info(which(next_) + "run " + std::to_string(known.run) + " diverged, which is its result");
     }
     return std::nullopt;
   }

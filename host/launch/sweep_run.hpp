@@ -6,6 +6,7 @@
 
 #include "experiment/load/sweep.hpp"
 #include "job/job_request.hpp"
+#include "job/reusable_run.hpp"
 #include "log/log_reader.hpp"
 
 namespace wmtp {
@@ -23,17 +24,11 @@ struct SweepRequest {
   bool keeps_diverged = false;
 };
 
-/// How a member ended.
-struct SweepEnd {
-  int64_t run = 0;  ///< the finished run, or the diverged one that is kept; 0: none
-  int code = 0;     ///< exit code of the last attempt; 5 of a diverged run that is kept
-};
-
 struct SweepOutcome {
   int exit_code = 0;                      ///< of the first failed member, except those that diverged and are kept
   Table members;                          ///< their losses
   std::vector<std::string> incomparable;  ///< losses that do not measure the same in all of the members
-  std::vector<SweepEnd> ends;             ///< of the same members
+  std::vector<RunEnd> ends;               ///< of the same members
   std::vector<std::string> repeated;      ///< a line for each experiment that several members are
   Table means;  ///< over the seeds of each name, with standard errors; empty unless a name has several seeds
 };

@@ -23,12 +23,12 @@ std::vector<StudyRun> lacking(const Study& study, std::vector<StudyRun> runs, co
 
 TrainedRuns trained(const std::vector<StudyRun>& runs, const StudyRunner& runner) {
   TrainedRuns found = runner.train(runs);
-  const auto is_interrupted = [](const TrainedRuns::End& end) { return end.code == int(ExitStatus::interrupted); };
+  const auto is_interrupted = [](const RunEnd& end) { return end.code == int(ExitStatus::interrupted); };
   if (std::ranges::any_of(found.ends, is_interrupted)) throw StudyInterrupted();
   return found;
 }
 
-StudyResult result_of(const Study& study, const StudyRunner& runner, const StudyRun& run, const TrainedRuns::End& end) {
+StudyResult result_of(const Study& study, const StudyRunner& runner, const StudyRun& run, const RunEnd& end) {
   const StudyMember& member = study.members[run.member];
   StudyResult found;
   found.member = member.name;

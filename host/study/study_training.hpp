@@ -8,18 +8,15 @@
 #include <functional>
 #include <vector>
 
+#include "job/reusable_run.hpp"
 #include "study/results.hpp"
 
 namespace wmtp {
 
 /// How runs ended, in their order.
 struct TrainedRuns {
-  struct End {
-    int64_t run = 0;  ///< the finished run, or the diverged one; 0: none
-    int code = 0;     ///< exit code; that of a diverged run is not 0
-  };
   int exit_code = 0;  ///< of the first that failed, except those that diverged, which are results
-  std::vector<End> ends;
+  std::vector<RunEnd> ends;
 };
 
 /// What a study needs of the program around it.

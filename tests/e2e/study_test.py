@@ -227,6 +227,17 @@ def test_a_study_ends_at_a_stop_where_all_is_decided(place):
     assert "each look decides at 2.5%, and this one did" in ended.out and "| worse |" in ended.out, ended
 
 
+def test_a_study_continues_no_shorter_run_and_takes_none_of_other_ranks(place):
+    """A shorter run may have lowered its learning rate, and the steps of more ranks read more sequences."""
+    study = write(place)
+    place.host("run", "plain.toml", "--set", "seed=5", "--set", "train.steps=2")
+    place.host("run", "plain.toml", "--set", "seed=6", "--set", "train.steps=4", "--nproc", 2)
+    ended = place.host("study", study, timeout=120)
+    assert "missing" not in ended.out and "to continue" not in ended.err, ended
+    assert [(run["world_size"], run["status"], run["parent_run"]) for run in place.log.runs()[2:]] == \
+        4 * [(1, "finished", None)]
+
+
 def test_keys_are_tuned_with_seeds_and_data_of_their_own(place):
     text = STUDY + """
 [[study.members]]

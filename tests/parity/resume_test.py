@@ -218,17 +218,31 @@ def test_a_finished_run_is_extended_as_if_it_had_been_longer(place):
                "pipeline__gamma": {"from": 0.0, "to": 2.0, "steps": 6}, "train__head_weights": [
                    {"step": 3, "weights": [1.0, 1.0, 1.0, 1.0]}, {"step": 7, "weights": [1.0, 0.1, 0.0, 2.0]}]}
     place.tokens(windows=80)
-    place.run(**changes, train__steps=8)
-    wanted_losses, wanted_model = place.log.losses(), model_tensors(place.log.folder())
     place.run(**changes, train__steps=4)
-    # Plain --resume would find that the first run has finished.
-    extended = place.host("run", "experiment.toml", "--resume=must", "--set", "train.steps=8")
-    assert "run 2 of 4 steps is extended to 8" in extended.err
-    assert "experiment.toml: continues run 2 at step 5" in extended.err
+    extend = ("run", "experiment.toml", "--resume=must", "--set", "train.steps=8")
+    extended = place.host(*extend)
+    assert "run 1 of 4 steps is extended to 8" in extended.err
+    assert "experiment.toml: continues run 1 at step 5" in extended.err
     assert "finished after" in extended.out and "in 2 segments: training loss" in extended.out
-    assert place.log.newest()["parent_run"] == 2
-    assert place.log.losses() == {step: loss for step, loss in wanted_losses.items() if step > 4}
-    assert_tensors_equal(model_tensors(place.log.folder()), wanted_model)
+    assert place.log.newest()["parent_run"] == 1
+    losses, model = place.log.losses(), model_tensors(place.log.folder())
+    assert "run 2 of this configuration" in place.host(*extend).err, "it is not extended again"
+    place.run(**changes, train__steps=8)
+    assert losses == {step: loss for step, loss in place.log.losses().items() if step > 4}
+    assert_tensors_equal(model, model_tensors(place.log.folder()))
+
+
+def test_a_finished_run_whose_steps_read_another_number_of_sequences_is_another_run(place):
+    """Without global_batch_size the number of ranks decides that, and the hash does not tell it."""
+    place.tokens(windows=80)
+    file = place.write(train__steps=2, parallel__processes=None)
+    place.host("run", file, "--nproc", 2)
+    other = "run 1 counts as another configuration: its steps read 4 sequences, and those of these ranks 2"
+    for steps in (2, 4):
+        ended = place.host("run", file, "--resume", "--nproc", 1, "--set", f"train.steps={steps}")
+        assert other in ended.err, ended
+    assert [(run["world_size"], run["parent_run"]) for run in place.log.runs()] == [(2, None), (1, None), (1, 2)]
+    assert "run 1 of this configuration" in place.host("run", file, "--resume", "--nproc", 2).err
 
 
 def test_the_first_lines_say_which_run_is_continued_and_where(place):
@@ -279,7 +293,8 @@ def test_a_finished_run_is_repeated_without_resume_and_a_repetition_that_was_sto
 
 
 def test_nothing_to_resume_is_refused_where_something_must_be(place):
-    place.run(**ONE_RANK, train__steps=2)
+    place.tokens(windows=80)
+    place.write(**ONE_RANK, train__steps=2)
     ended = place.host("run", "experiment.toml", "--resume=must", wanted=4)
     assert "--resume=must" in ended.err and "no unfinished run" in ended.err
     assert "wanted --resume or --resume=must" in place.host("run", "experiment.toml", "--resume=may", wanted=2).err

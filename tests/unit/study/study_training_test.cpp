@@ -35,7 +35,7 @@ class TrainedStudy : public LogTest {
     return 5 - (run.member == 1 ? 0.5 + 0.001 * double(run.seed) : 0) - (holds(run.how.title, "lr=0.2") ? 0.5 : 0);
   }
 
-  TrainedRuns::End train(const StudyRun& run) {
+  RunEnd train(const StudyRun& run) {
     trained_.push_back(run.how.title);
     const auto other = ends_.find(run.how.title);
     const ExitStatus status = other == ends_.end() ? ExitStatus::done : other->second;
