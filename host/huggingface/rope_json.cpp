@@ -73,6 +73,17 @@ bool read_yarn(const Json& part, RopeScaling& scaling) {
                          "mscale", "mscale_all_dim", "truncate"});
 }
 
+/// The positions that the unscaled model was trained with: in the scaling, or at the top of the file, which
+/// transformers prefers.
+double trained_length(ExternalJson& keys, const char* scaling, const Json& part) {
+  const char* const name = "original_max_position_embeddings";
+  if (!keys.has(name)) return number(part, name);
+  const Json& top = keys.value(name);
+  if (!part.value(name, Json()).is_null() && part[name] != top)
+    keys.refuse(name, "the same as in " + std::string(scaling));
+  return top.is_number() ? top.get<double>() : 0;
+}
+
 }  // namespace
 
 std::optional<RopeScaling> read_rope_scaling(ExternalJson& keys, const char* key) {
@@ -89,7 +100,7 @@ std::optional<RopeScaling> read_rope_scaling(ExternalJson& keys, const char* key
   if (type == RopeType::linear) {
     good = good && has_only(part, {"factor"});
   } else {
-    const double length = number(part, "original_max_position_embeddings");
+    const double length = trained_length(keys, key, part);
     good = good && length >= 2 && length <= max_positions && length == std::floor(length) &&
            (type == RopeType::yarn ? read_yarn(part, scaling) : read_llama3(part, scaling));
     if (good) scaling.original_max_position_embeddings = int64_t(length);

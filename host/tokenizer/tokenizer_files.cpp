@@ -1,5 +1,6 @@
 #include "tokenizer/tokenizer_files.hpp"
 
+#include <map>
 #include <string>
 
 #include "base/error.hpp"
@@ -89,6 +90,33 @@ void read_older_files(const fs::path& folder, const Json& config, TokenizerConfi
   for (const auto& [content, id] : ids.items()) file.named.push_back(content);
 }
 
+/// The tokens that a template may write by their names.
+std::map<std::string, std::string> template_tokens(const Json& config) {
+  std::map<std::string, std::string> tokens;
+  const auto add = [&](const Json& list, const std::string& key) {
+    if (const std::string token = token_of(list, key); !token.empty()) tokens[key] = token;
+  };
+  for (const auto& [key, value] : config.items())
+    if (key.ends_with("_token")) add(config, key);
+  for (const char* own : {"extra_special_tokens", "model_specific_special_tokens"})
+    if (const Json named = config.value(own, Json()); named.is_object())
+      for (const auto& [key, value] : named.items()) add(named, key);
+  return tokens;
+}
+
+/// transformers would take them from the older file, which no hash and no copy of a tokenizer has.
+void refuse_tokens_of_map(const fs::path& folder, const Json& config, const ChatTemplateFile& found) {
+  const fs::path map = folder / "special_tokens_map.json";
+  if (config.contains("added_tokens_decoder") || !is_there(map)) return;
+  const Json tokens = read_object(map);
+  for (const auto& [key, value] : tokens.items())
+    if (const std::string token = token_of(tokens, key);
+        !token.empty() && !found.tokens.contains(key) && (found.text + found.with_tools).find(key) != std::string::npos)
+      throw Error(ExitStatus::data, map.string() + ": " + printable(key) + " is " + printable(token) +
+                                        ", which the chat template writes and " + tokenizer_config_name +
+                                        " lacks; write it there, too");
+}
+
 /// The tokens that transformers would add to a tokenizer.json.
 void read_tokens(const Json& config, const std::string& where, TokenizerConfigFile& file) {
   Json decoder = config.value("added_tokens_decoder", Json());
@@ -155,9 +183,8 @@ std::optional<ChatTemplateFile> read_chat_template(const fs::path& file) {
   else
     read_templates(config, config_path(file).string(), found);
   if (found.text.empty()) return std::nullopt;
-  for (const auto& [key, value] : config.items())
-    if (const std::string token = token_of(config, key); key.ends_with("_token") && !token.empty())
-      found.tokens[key] = token;
+  found.tokens = template_tokens(config);
+  refuse_tokens_of_map(file.parent_path(), config, found);
   return found;
 }
 

@@ -145,10 +145,10 @@ class Reader {
     for (size_t i = 0; i < vocabulary.size(); ++i) {
       const std::string token(vocabulary.token(i));
       if (token.empty()) refuse("the empty string is a token");
-      if (std::ranges::binary_search(added_contents_, token)) continue;
-      set_token(vocabulary.id(i), bpe_.byte_fallback ? bytes_of_piece(token) : bytes_of_letters(token), token);
       const bool one_character = character_start(token, token.size() - 1) == 0;
       if (bpe_.byte_fallback && one_character) bpe_.characters.emplace(token, int32_t(vocabulary.id(i)));
+      if (std::ranges::binary_search(added_contents_, token)) continue;
+      set_token(vocabulary.id(i), bpe_.byte_fallback ? bytes_of_piece(token) : bytes_of_letters(token), token);
     }
     for (const auto& [letter, byte] : letters_) {
       const auto found = vocabulary.find(letter);
@@ -225,12 +225,13 @@ class Reader {
     bool replaces = false;
     for (const Json& one : type_of(part) == "Sequence" ? at(part, "normalizers") : Json::array({part})) {
       const std::string type = type_of(one);
-      if (type == "Prepend" && is(at(one, "prepend"), space_mark))
+      if (type == "Prepend" && is(at(one, "prepend"), space_mark) &&
+          bpe_.first_mark != TokenizerJson::FirstMark::always)
         bpe_.first_mark = TokenizerJson::FirstMark::always;
       else if (type == "Replace" && is(at(at(one, "pattern"), "String"), " ") && is(at(one, "content"), space_mark))
         replaces = true;
       else
-        refuse("normalizer contains " + name_of(one) + ", wanted Prepend of U+2581, and Replace of spaces by it");
+        refuse("normalizer contains " + name_of(one) + ", wanted one Prepend of U+2581, and Replace of spaces by it");
     }
     if (!replaces) refuse("normalizer replaces no spaces, wanted Replace by U+2581, or the pre_tokenizer Metaspace");
   }

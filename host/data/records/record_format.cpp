@@ -22,6 +22,8 @@ constexpr int objects_looked_at = 10, lines_looked_at = 100;
 // Fields of messages that exclude an answer if they are true, and those that do so if they are not.
 const std::set<std::string> masks{"mask", "masked", "ignore", "train_detail", "training_detail"};
 const std::set<std::string> weights{"weight", "train", "training", "trainable", "loss", "loss_mask", "loss_scale"};
+// What an answer may be about, and what is not read.
+const std::set<std::string> media{"image", "images", "video", "videos", "audio", "audios"};
 constexpr const char* a_list = "a list of at least one message";
 
 struct Format {
@@ -113,12 +115,13 @@ void RecordFields::read(Record& record, const std::function<void()>& on_record) 
     on_record();
   };
   read_weight(record);
-  for (const char* name :
-       {"history", "images", "videos", "audios", "functions", "system_prompt", "chat_template_kwargs"})
+  for (const std::string& name : media) refuse_unread(name);
+  for (const char* name : {"history", "functions", "documents", "system_prompt", "chat_template_kwargs"})
     refuse_unread(name);
   if (format_ == "instructions" || format_ == "completions") refuse_unread("context");
   if (format_ != "conversations") refuse_unread("system");
   if (format_ == "preferences") return read_preference(record, finish_record);
+  refuse_disliked();
   if (format_ == "instructions") {
     refuse_unread("tools");
     record.instruction = text("instruction", true);
@@ -139,10 +142,23 @@ void RecordFields::refuse(const std::string& field, const OrderedJson* found, co
   good_ = false;
 }
 
-void RecordFields::refuse_unread(const std::string& name) {
-  const OrderedJson* value = field(name);
+void RecordFields::refuse_unread(const std::string& name) { refuse_unread(name, field(name)); }
+
+void RecordFields::refuse_unread(const std::string& name, const OrderedJson* value) {
   if (value && !value->empty() && *value != "")
     refuse(name, value, "none: with data.format \"" + format_ + "\" it is not read, and the answer may depend on it");
+}
+
+/// As of data for KTO, also in a CSV. Where 0 may be a class, and not a judgement, only false is refused.
+void RecordFields::refuse_disliked() {
+  for (const char* name : {"label", "kto_tag"}) {
+    const OrderedJson* value = field(name);
+    if (!value) continue;
+    const bool is_false = *value == false || *value == "False" || *value == "false";
+    const bool judges = format_ == "completions" || name == std::string("kto_tag");
+    if (is_false || (judges && (*value == 0 || *value == "0")))
+      refuse(name, value, "true or none: every answer is learned");
+  }
 }
 
 std::string RecordFields::text(const std::string& name, bool required) {
@@ -174,6 +190,7 @@ OrderedJson RecordFields::message(const std::string& place, const OrderedJson& g
   };
   if (!given.is_object()) return refused("", &given, "a message");
   const auto member = [&](const std::string& name) { return find_field(given, name); };
+  for (const std::string& name : media) refuse_unread(place + "." + name, member(name));
   const auto wrong_weight = [&](const std::string& role) -> std::string {
     for (const std::string& name : masks)
       if (const OrderedJson* value = member(name); role == "assistant" && value && *value != 0 && *value != false)
@@ -305,9 +322,6 @@ void RecordFields::read_tools(Prompt& prompt) {
 
 void RecordFields::read_completion(Record& record) {
   const OrderedJson *prompt = field("prompt"), *completion = field("completion");
-  const OrderedJson* label = field("label");  // as for KTO, also of CSV
-  if (label && (*label == false || *label == 0 || *label == "False" || *label == "false" || *label == "0"))
-    refuse("label", label, "true or none: every completion is an answer to learn");
   if (!prompt || !completion || !prompt->is_array() || !completion->is_array()) {
     record.has_whole_prompt = true;
     refuse_unread("tools");

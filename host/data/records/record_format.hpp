@@ -54,6 +54,8 @@ class RecordFields {
   OrderedJson message(const std::string& place, const OrderedJson& given);
   /// Refuses a field that other programs read, unless it is empty.
   void refuse_unread(const std::string& name);
+  void refuse_unread(const std::string& name, const OrderedJson* value);
+  void refuse_disliked();
   void read_tools(Prompt& prompt);
   void read_chat(Record& record, const std::string& name);
   void read_completion(Record& record);

@@ -16,12 +16,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bitset>
 #include <iterator>
 #include <tuple>
 #include <unordered_map>
 
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
@@ -30,6 +32,7 @@
 #include "io/durable_file.hpp"
 #include "io/file_kind.hpp"
 #include "io/input_file.hpp"
+#include "tokenizer/added_tokens.hpp"
 #include "tokenizer/tokenizer_export.hpp"
 #include "tokenizer/tokenizer_files.hpp"
 #include "tokenizer/tokenizer_json.hpp"
@@ -69,7 +72,7 @@ class ByteTokenizer : public Tokenizer {
 
 class SentencePieceTokenizer : public Tokenizer {
  public:
-  explicit SentencePieceTokenizer(const fs::path& model) {
+  explicit SentencePieceTokenizer(const fs::path& model) : model_(model) {
     check_file_kind(model, FileUse::tokenizer);
     const auto loaded = processor_.Load(model.string());
     if (!loaded.ok() || processor_.GetPieceSize() == 0)
@@ -104,6 +107,7 @@ class SentencePieceTokenizer : public Tokenizer {
   std::vector<int32_t> prefix_ids() const override { return prefix_ids_; }
 
   size_t encode_begin(std::string_view text, bool more, std::vector<int32_t>& ids, int32_t before) const override {
+    warn_of_control(text);
     if (!without_prefix_) return more && !keeps_texts_ ? 0 : Tokenizer::encode_begin(text, more, ids, before);
     const size_t length = more ? last_cut(text) : text.size();
     if (length == 0) return 0;
@@ -119,6 +123,7 @@ class SentencePieceTokenizer : public Tokenizer {
       encode_begin(text, /*more=*/false, ids, /*before=*/-1);
       return ids;
     }
+    warn_of_control(text);
     if (!keeps_texts_) return ids_of(text);
     for (size_t begin = 0; begin <= text.size();) {
       const size_t mark = std::min(text.find(space_mark, begin), text.size());
@@ -211,6 +216,9 @@ class SentencePieceTokenizer : public Tokenizer {
     if (const std::string& end = config.eos_token; !end.empty() && !is_piece(end, processor_.eos_id()))
       refuse("ends texts with " + processor_.IdToPiece(processor_.eos_id()) + ", but the eos_token of " + config_file +
              " is " + end + "; use a tokenizer.json, as save_pretrained() writes it");
+    for (int id = 0; id < processor_.GetPieceSize() && !config.split_special_tokens; ++id)
+      if (processor_.IsControl(id)) control_.add(processor_.IdToPiece(id), {id, "", true, false});
+    control_.sort();
     if (!config.add_bos_token) return;
     const std::string& name = config.bos_token;
     const int id = name.empty() ? processor_.bos_id() : processor_.PieceToId(name);
@@ -218,6 +226,15 @@ class SentencePieceTokenizer : public Tokenizer {
       refuse("has no " + (name.empty() ? "BOS piece" : "piece " + name) + ", and " + tokenizer_config_name +
              " in the same folder sets add_bos_token; set it to false");
     prefix_ids_ = {id};
+  }
+
+  /// Once: SentencePiece never reads a control piece in a text, as Meta's own programs do not, but transformers does.
+  void warn_of_control(std::string_view text) const {
+    if (has_warned_ || control_.longest() == 0) return;
+    if (const auto found = control_.find(text, 0); found && !has_warned_.exchange(true))
+      log_warning(model_.string() + ": a text contains " + found->token->content +
+                  ", which becomes the tokens of its characters; transformers reads the one token: if that is meant, "
+                  "use a tokenizer.json, as save_pretrained() writes it");
   }
 
   std::string token_bytes(int id) const {
@@ -233,6 +250,7 @@ class SentencePieceTokenizer : public Tokenizer {
     return bytes;
   }
 
+  fs::path model_;
   sentencepiece::SentencePieceProcessor processor_;
   std::unique_ptr<sentencepiece::SentencePieceProcessor> without_prefix_;  ///< if it is all that distinguishes texts
   std::vector<std::string> bytes_;                                         ///< per piece; empty for control pieces
@@ -241,6 +259,8 @@ class SentencePieceTokenizer : public Tokenizer {
   bool has_words_ = false;   ///< cutting a text where no piece joins two characters does not change its ids
   std::array<std::bitset<256>, 256> joined_;  ///< whether a piece has these two bytes in a row
   mutable WordCache words_;
+  AddedTokens control_;  ///< those that transformers would read in a text
+  mutable std::atomic<bool> has_warned_ = false;
 };
 
 class Lines : public sentencepiece::SentenceIterator {

@@ -309,6 +309,8 @@ TEST(HfConfig, NamesEveryUnsupportedKeyWithItsValue) {
               "high_freq_factor (the larger one)");
   EXPECT_SAYS(refused({{"rope_scaling", "yarn"}}), "rope_scaling is \"yarn\"");
   const Json yarn{{"rope_type", "yarn"}, {"factor", 4}, {"original_max_position_embeddings", 8192}};
+  EXPECT_SAYS(refused({{"rope_scaling", yarn}, {"original_max_position_embeddings", 4096}}),
+              "original_max_position_embeddings is 4096; wanted the same as in rope_scaling");
   const Json wrong{{"truncate", false}, {"original_max_position_embeddings", nullptr},
                    {"factor", nullptr}, {"attention_factor", -1},
                    {"beta_fast", 1},    {"beta_slow", "1"},

@@ -240,6 +240,16 @@ TEST_F(JsonTokenizerTest, FindsNormalizedTokensInNormalizedText) {
   EXPECT_EQ(open(composed)->encode("e\xcc\x81\xc3\xa9"), (Ids{260, 260}));
 }
 
+TEST_F(JsonTokenizerTest, EncodesAnAddedCharacterThatItDoesNotFindAsTheModelDoes) {
+  const int b = 261, mark_a = 262;
+  Json document = sentencepiece_json(), of_b = added(b, "b", false);
+  of_b["normalized"] = true;
+  document["added_tokens"].push_back(of_b);
+  const auto tokenizer = open(document, "</s>");
+  EXPECT_EQ(tokenizer->encode("ab"), (Ids{mark_a, b})) << "the content begins with a mark, which this one lacks";
+  EXPECT_EQ(tokenizer->encode("a b"), (Ids{mark_a, b}));
+}
+
 TEST_F(JsonTokenizerTest, LetsTokensTakeInWhiteSpace) {
   Json document = byte_level_json();
   document["pre_tokenizer"]["use_regex"] = false;

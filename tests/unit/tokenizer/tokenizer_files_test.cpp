@@ -80,4 +80,18 @@ TEST_F(TokenizerFiles, ContainAChatTemplateBesideOrInTheirConfig) {
 }
 
 }  // namespace
+TEST_F(TokenizerFiles, NameTheTokensThatATemplateWrites) {
+  const auto file = write("tokenizer.json", "{}");
+  write("tokenizer_config.json",
+        R"({"chat_template": "{{ think_token }}", "extra_special_tokens": {"think_token": "<t>"}})");
+  write("special_tokens_map.json", R"({"bos_token": "<s>"})");
+  EXPECT_EQ(read_chat_template(file)->tokens, (std::map<std::string, std::string>{{"think_token", "<t>"}}))
+      << "and no BOS, which the template does not write";
+  write("tokenizer_config.json", R"({"chat_template": "{{ bos_token }}"})");
+  EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { read_chat_template(file); }),
+                  "\"bos_token\" is \"<s>\", which the chat template writes and tokenizer_config.json lacks"));
+  write("tokenizer_config.json", R"({"chat_template": "{{ bos_token }}", "added_tokens_decoder": {}})");
+  EXPECT_TRUE(read_chat_template(file)->tokens.empty()) << "as in transformers, which does not read the older file";
+}
+
 }  // namespace wmtp

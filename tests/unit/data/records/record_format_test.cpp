@@ -201,6 +201,13 @@ TEST_F(RecordFormat, ThatOtherProgramsWouldTrainDifferentlyIsRefused) {
       {R"({"tools": [{}], "prompt": "a", "completion": "b"})", "tools: found a list, wanted none"},
       {R"({"tools": [{}], "prompt": "a", "chosen": "b", "rejected": "c"})", "tools: found a list, wanted none"},
       {R"({"images": ["a.png"], "messages": [)" + hi + ", " + hello + "]}", "images: found a list, wanted none"},
+      {R"({"image": "a.png", "instruction": "a", "output": "b"})", "image: found the string \"a.png\", wanted none"},
+      {R"({"documents": [{"text": "a"}], "messages": [)" + hi + ", " + hello + "]}",
+       "documents: found a list, wanted none"},
+      {R"({"messages": [{"role": "user", "content": "a", "images": ["a.png"]}, )" + hello + "]}",
+       "messages[0].images: found a list, wanted none"},
+      {R"({"label": false, "messages": [)" + hi + ", " + hello + "]}", "label: found false, wanted true or none"},
+      {R"({"kto_tag": 0, "instruction": "a", "output": "b"})", "kto_tag: found the number 0, wanted true or none"},
       {R"({"chat_template_kwargs": {"a": 1}, "messages": [)" + hi + ", " + hello + "]}",
        "chat_template_kwargs: found an object, wanted none"},
       {R"({"prompt": "a", "completion": "b", "label": false})", "label: found false, wanted true or none"},
@@ -211,7 +218,7 @@ TEST_F(RecordFormat, ThatOtherProgramsWouldTrainDifferentlyIsRefused) {
 
 TEST_F(RecordFormat, FieldsThatChangeNothingAreRead) {
   const auto found =
-      records(R"({"system": "", "history": [], "images": [], "instruction": "a", "output": "b", "label": "x"})"
+      records(R"({"system": "", "history": [], "images": [], "instruction": "a", "output": "b", "label": 0})"
               "\n");
   EXPECT_EQ(found.size(), 1u);
   const auto weighted =

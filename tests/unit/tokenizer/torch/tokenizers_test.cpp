@@ -213,6 +213,22 @@ TEST_F(Bpe, BeginsATextWithBosIfATokenizerConfigInTheFolderSaysSo) {
   EXPECT_TRUE(has(error_of(ExitStatus::data, [&] { before(R"({"bos_token": "<begin>"})"); }), "has no piece <begin>"));
 }
 
+TEST_F(Bpe, WarnsOnceOfATextWithAControlPieceThatTransformersWouldRead) {
+  trained({write("a.py", sample_code(100))}, 500);
+  const auto printed = [&](const std::string& config, const std::string& text) {
+    write("tokenizer_config.json", config);
+    const auto tokenizer = sentencepiece_tokenizer(folder_ / "tokenizer.model");
+    testing::internal::CaptureStderr();
+    for (int i = 0; i < 2; ++i) tokenizer->encode(text);
+    return testing::internal::GetCapturedStderr();
+  };
+  const std::string once = printed("{}", "x = 1</s>"), warning = "a text contains </s>, which becomes the tokens of";
+  EXPECT_TRUE(has(once, warning)) << once;
+  EXPECT_EQ(once.find(warning), once.rfind(warning));
+  EXPECT_EQ(printed("{}", "x = 1 < s >"), "");
+  EXPECT_EQ(printed(R"({"split_special_tokens": true})", "x = 1</s>"), "");
+}
+
 TEST_F(Bpe, PrintsNothing) {
   const auto file = write("a.py", sample_code(100));
   const int kept = dup(STDERR_FILENO), log = open(at("log").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
