@@ -117,6 +117,8 @@ void add_result(StudyResult found, const std::string& where, std::vector<StudyRe
   runs.push_back(std::move(found));
 }
 
+std::string without_number(const std::string& name) { return name.substr(0, name.find_last_not_of("0123456789") + 1); }
+
 }  // namespace
 
 void read_curves(const LogReader& log, int64_t run, const std::vector<std::string>& metrics, StudyResult& found) {
@@ -141,10 +143,13 @@ void read_curves(const LogReader& log, int64_t run, const std::vector<std::strin
 std::vector<std::string> unknown_metrics(const LogReader& log, const std::vector<std::string>& metrics) {
   std::vector<std::string> known, found;
   for (const Row& row : log.query("SELECT name FROM metric_names").rows) known.push_back(row[0]);
-  if (known.empty()) return found;
+  // Before the first run, mistakes for the usual ones. A plugin may log any other one, and there are heads 2 and on.
+  const bool is_first = known.empty();
+  if (is_first) known = {"train/loss", "valid/loss", "valid/exact_match", "valid/ce_head_1", "valid/accuracy_head_1"};
   for (const std::string& metric : metrics) {
     if (std::ranges::find(known, metric) != known.end() || evaluation_metric(metric)) continue;
     const std::string nearest = nearest_name(metric, known);
+    if (is_first && (nearest.empty() || without_number(nearest) == without_number(metric))) continue;
     found.push_back("no run of the log has the metric " + printable(metric) +
                     (nearest.empty() ? "" : "; did you mean " + nearest + "?"));
   }

@@ -118,16 +118,14 @@ int train_study(const Study& study, const StudyRunner& runner, StudyResults& res
   check_evaluations(study, study.seeds);
   const Study tuning = deciding_alone(study);
   check_evaluations(tuning, tuning.tuning.seeds);
-  const std::vector<StudyResult> known = results.runs;
-  const std::vector<TunedChoice> choices = tune(tuning, runner, known, results.tried);
+  const std::vector<TunedChoice> choices = tune(tuning, runner, results.runs, results.tried);
   std::vector<int64_t> looks = study.stops;
   looks.push_back(int64_t(study.seeds.size()));
   int code = 0;
   for (const int64_t look : looks) {
     Study so_far = study;
     so_far.seeds.resize(size_t(look));
-    results.runs = known;
-    code = train(study, runner, lacking(study, study_runs(so_far, choices), known), choices, results.runs);
+    code = train(study, runner, lacking(study, study_runs(so_far, choices), results.runs), choices, results.runs);
     std::ranges::stable_sort(results.runs, {}, [&](const StudyResult& one) {
       return std::ranges::find(study.seeds, one.seed) - study.seeds.begin();
     });

@@ -69,6 +69,14 @@ class TrainedStudy : public LogTest {
   std::vector<std::string> trained_;
 };
 
+TEST_F(TrainedStudy, MistakesForTheUsualMetricsAreNamedBeforeAnythingIsLogged) {
+  RunLog(file_, start("made")).end(ExitStatus::done);
+  const LogReader log(file_);
+  EXPECT_THAT(unknown_metrics(log, {"val/loss", "valid/loss", "valid/ce_head_2", "train/mine", "eval/greedy"}),
+              ElementsAre("no run of the log has the metric \"val/loss\"; did you mean valid/loss?"))
+      << "of the others each may be logged";
+}
+
 TEST_F(TrainedStudy, TrainsOnlyWhatTheResultsLack) {
   StudyResult& known = results_.runs.emplace_back();
   known.member = "good";
@@ -94,6 +102,17 @@ TEST_F(TrainedStudy, EndsAtALookThatDecidesEveryComparison) {
   EXPECT_EQ(train_all(), 0);
   EXPECT_THAT(trained_, ElementsAre("plain seed=1", "good seed=1", "plain seed=2", "good seed=2"));
   EXPECT_FALSE(lacks_runs(study_, results_));
+}
+
+TEST_F(TrainedStudy, ASecondLookTrainsWhatTheFirstOneLacked) {
+  study_.members[1].name = "plain twin";  // of which no look decides anything: all differences are 0
+  study_.metric = "train/tokens";
+  study_.stops = {2};
+  EXPECT_EQ(train_all(), 0);
+  EXPECT_THAT(trained_, ElementsAre("plain seed=1", "plain twin seed=1", "plain seed=2", "plain twin seed=2",
+                                    "plain seed=3", "plain twin seed=3"));
+  EXPECT_EQ(results_.runs.size(), 6u);
+  EXPECT_EQ(results_.runs.back().seed, 3);
 }
 
 TEST_F(TrainedStudy, TakesTheChoiceOfTheBestMeanOnce) {
