@@ -49,8 +49,14 @@ std::vector<std::string> resolved(const Experiment& experiment, std::vector<std:
   return patterns;
 }
 
-std::vector<fs::path> files_of(const Experiment& experiment, const std::vector<std::string>& patterns) {
-  return list_files(resolved(experiment, patterns), {});
+/// The files of a key's patterns. Mistakes begin with its place.
+std::vector<fs::path> files_of(const Experiment& experiment, const char* key, const std::vector<std::string>& patterns,
+                               const std::vector<std::string>& exclude = {}, std::vector<std::string>* idle = nullptr) {
+  try {
+    return list_files(resolved(experiment, patterns), resolved(experiment, exclude), idle);
+  } catch (const Error& error) {
+    throw Error(error.status(), key_place(experiment, key) + ": " + key + ": " + error.what());
+  }
 }
 
 /// Patterns that a stage inherits are absolute, and in no file of its own.
@@ -73,11 +79,11 @@ std::string idle_warning(const Experiment& experiment, const std::string& patter
 }
 
 /// Files of `patterns` that data.exclude leaves.
-std::vector<fs::path> files_left(const Experiment& experiment, const std::vector<std::string>& patterns,
-                                 std::vector<std::string>& warnings) {
+std::vector<fs::path> files_left(const Experiment& experiment, const char* key,
+                                 const std::vector<std::string>& patterns, std::vector<std::string>& warnings) {
   const std::vector<std::string>& exclude = experiment.data.exclude;
   std::vector<std::string> idle;
-  std::vector<fs::path> files = list_files(resolved(experiment, patterns), resolved(experiment, exclude), &idle);
+  std::vector<fs::path> files = files_of(experiment, key, patterns, exclude, &idle);
   for (const std::string& pattern : exclude)
     if (is_own(experiment, pattern) && std::ranges::count(idle, experiment.resolve(pattern).string()) > 0)
       warnings.push_back(idle_warning(experiment, pattern, files));
@@ -87,12 +93,13 @@ std::vector<fs::path> files_left(const Experiment& experiment, const std::vector
 /// What data.files and data.exclude select; data.file, which is no pattern, is one file.
 std::vector<fs::path> data_files(const Experiment& experiment, std::vector<std::string>& warnings) {
   const DataConfig& data = experiment.data;
-  if (data.file.empty()) return files_left(experiment, data.files, warnings);
+  if (data.file.empty()) return files_left(experiment, "data.files", data.files, warnings);
   const fs::path file = experiment.resolve(data.file);
   if (data.file.find_first_of("*?") != std::string::npos && !is_there(file))
     throw Error(ExitStatus::data, file.string() + " does not exist: data.file names one file; name patterns of files " +
                                       "in data.files instead, as in files = [\"" + data.file + "\"]");
-  return data.exclude.empty() ? std::vector<fs::path>{file} : files_left(experiment, {data.file}, warnings);
+  return data.exclude.empty() ? std::vector<fs::path>{file}
+                              : files_left(experiment, "data.file", {data.file}, warnings);
 }
 
 std::vector<fs::path> joined(const std::vector<std::vector<fs::path>>& lists) {
@@ -198,8 +205,9 @@ TextSplit split_text(const Experiment& experiment) {
   if (experiment.validation.share > 0) {
     split.validation = files;
   } else if (!experiment.validation.files.empty() || experiment.validation.given) {
-    split.validation =
-        experiment.validation.files.empty() ? chosen_by_hash(files) : files_of(experiment, experiment.validation.files);
+    split.validation = experiment.validation.files.empty()
+                           ? chosen_by_hash(files)
+                           : files_of(experiment, "validation.files", experiment.validation.files);
     split.train = without(files, split.validation);
   }
   if (split.train.empty())
@@ -213,15 +221,15 @@ TextSplit split_text(const Experiment& experiment) {
 
 std::vector<fs::path> tokenizer_files(const Experiment& experiment, const TextSplit& split) {
   const auto& patterns = experiment.data.tokenizer.files;
-  return patterns.empty() ? split.train : files_of(experiment, patterns);
+  return patterns.empty() ? split.train : files_of(experiment, "data.tokenizer.files", patterns);
 }
 
 RecordFiles record_files(const Experiment& experiment) {
   const DataConfig& data = experiment.data;
   RecordFiles files;
-  files.train = files_left(experiment, data.files, files.warnings);
-  files.validation = files_of(experiment, experiment.validation.files);
-  files.hold_out = files_of(experiment, data.hold_out);
+  files.train = files_left(experiment, "data.files", data.files, files.warnings);
+  files.validation = files_of(experiment, "validation.files", experiment.validation.files);
+  files.hold_out = files_of(experiment, "data.hold_out", data.hold_out);
   if (files.train.empty() && !data.arithmetic.given)
     throw Error(ExitStatus::data, "no file is left to train on: data.exclude excludes every file of data.files");
   return files;
@@ -271,7 +279,8 @@ RecordContent record_content(const Experiment& experiment, const RecordFiles& fi
   const std::string train = hashes.hash(files.train) + " " + table_text(experiment, "data.arithmetic");
   RecordContent result;
   if (data.tokenizer.kind == TokenizerKind::bpe && !data.tokenizer.files.empty())
-    result.tokenizer = hashes.hash(files_of(experiment, data.tokenizer.files), /*as_text=*/true);
+    result.tokenizer =
+        hashes.hash(files_of(experiment, "data.tokenizer.files", data.tokenizer.files), /*as_text=*/true);
   else if (data.tokenizer.kind == TokenizerKind::file)
     result.tokenizer = tokenizer_hash(experiment.resolve(data.tokenizer.file));
   else if (data.tokenizer.kind == TokenizerKind::bpe)

@@ -146,8 +146,20 @@ Node copy(int source, const toml::node& from) {
 
 struct SyntaxError {
   TomlPosition position;
-  std::string message;
+  std::string message, remedy;  ///< the latter "" or with a semicolon at its end
 };
+
+/// What to do about a mistake, by what toml++ says of it: it takes a word without quotes for the beginning of a value.
+std::string remedy_of(std::string_view mistake) {
+  const auto says = [&](std::string_view words) { return mistake.find(words) != std::string_view::npos; };
+  if (says("parsing boolean") || says("expected 'nan'") || says("expected 'inf'") || says("value-terminator") ||
+      says("determine value type"))
+    return "write text in quotes, and true and false in lower case; ";
+  if (says("parsing string: unescaped control") || says("parsing literal string: control"))
+    return "close the string on its line; ";
+  if (says("expected '=', saw ':'")) return "TOML writes key = value; ";
+  return "";
+}
 
 std::variant<Node, SyntaxError> parse(int source, const std::string& text) {
   try {
@@ -155,7 +167,8 @@ std::variant<Node, SyntaxError> parse(int source, const std::string& text) {
   } catch (const toml::parse_error& error) {
     std::string message(error.description());
     if (!message.empty()) message[0] = char(std::tolower(uint8_t(message[0])));
-    return SyntaxError{region_start(source, error.source()), "invalid TOML: " + message};
+    if (const size_t line_end = message.find('\n'); line_end != std::string::npos) message.replace(line_end, 1, "\\n");
+    return SyntaxError{region_start(source, error.source()), "invalid TOML: " + message, remedy_of(message)};
   }
 }
 
@@ -246,7 +259,7 @@ std::optional<Node> parse_source(int source, const std::string& text, Diagnostic
   auto parsed = parse(source, text);
   if (auto* document = std::get_if<Node>(&parsed)) return std::move(*document);
   const auto& error = std::get<SyntaxError>(parsed);
-  diagnostics.add(error.position, error.message, "the rest of the file is checked once this is fixed");
+  diagnostics.add(error.position, error.message, error.remedy + "the rest of the file is checked once this is fixed");
   return std::nullopt;
 }
 

@@ -113,7 +113,7 @@ class Check {
     if (has_tables && wants(Type::numbers) && may_be_table) return tables(node);
     if (node.kind == Node::Kind::list && wants(Type::numbers, Type::integers)) return numbers(node);
     if (node.kind == Node::Kind::list && wants(Type::tables)) return tables(node);
-    return refuse(node);
+    return refuse(node, node.kind == Node::Kind::text && wants(Type::texts) ? "write [" + quote(node.text) + "]" : "");
   }
 
  private:

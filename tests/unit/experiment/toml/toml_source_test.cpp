@@ -70,6 +70,17 @@ TEST(TomlSource, ReportsTheFirstMistakeOfSyntaxAtItsPlace) {
   EXPECT_TRUE(has(twice, "the rest of the file is checked once this is fixed")) << twice;
 }
 
+TEST(TomlSource, SaysWhatToDoAboutTheUsualMistakesOfSyntax) {
+  for (const char* value : {"text", "novel.txt", "information", "[hello]", "True"})
+    EXPECT_TRUE(has(refused("a = " + std::string(value) + "\n"), "write text in quotes, and true and false in lower"))
+        << value << "\n"
+        << refused("a = " + std::string(value) + "\n");
+  for (const char* value : {"\"text", "'text"})
+    EXPECT_TRUE(has(refused("a = " + std::string(value) + "\nb = 1\n"), "close the string on its line")) << value;
+  EXPECT_TRUE(has(refused("a: 1\n"), "TOML writes key = value; the rest of the file is checked"));
+  EXPECT_TRUE(has(refused("a = t\n"), "saw 't\\n'"));
+}
+
 TEST(TomlSource, ReportsTheFirstByteThatIsNoText) {
   EXPECT_TRUE(has(refused("a = 1\nb = \"\xff\"\n"), "a.toml:2:6: byte 11 is not valid UTF-8, wanted UTF-8 text"));
   EXPECT_TRUE(has(refused(std::string("a = 1\n\0\xff", 8)), "a.toml:2:1: byte 6 is NUL, wanted UTF-8 text"));
