@@ -314,7 +314,7 @@ class Experiments {
     return std::string(are_records                       ? "too few records"
                        : found_.kind == DataKind::tokens ? "too few ids"
                                                          : "too little text") +
-           " to hold out: no validation; name files in [validation]\n";
+           " to hold out, so that nothing is validated until [validation] files names some\n";
   }
 
   /// Of the runs of an experiment: with an adapter others than without it, because both may be in one log.
@@ -360,7 +360,8 @@ class Experiments {
     if (has_model())
       return "\n[model]\nweights = " + quoted(model_.string()) + "\nfuture_tokens = 4\nnew_heads = \"copy\"\n";
     return "\n[model]\ndim = 128\nlayers = 6             # 2 of the trunk, and one for each of the 4 future tokens\n"
-           "heads = 4\nfuture_tokens = 4\n" + vocabulary_;
+           "heads = 4\nfuture_tokens = 4\n" +
+           vocabulary_;
   }
 
   std::string data() const {

@@ -216,7 +216,8 @@ def test_runs_have_notes_tags_names_and_an_archive(place):
     assert [run["name"] for run in json.loads(place.host("ls", "--tag", "paper", "--json").out)] == ["renamed"]
     shown = place.host("runs", "show", "renamed").out
     assert "note       the first" in shown and "tags       paper small" in shown and "1-renamed/step-" in shown
-    place.host("checkpoint", "verify", place.folder / "runs/1-renamed/model")
+    for model in (place.folder / "runs/1-renamed/model", place.folder / "runs/1-renamed", "renamed"):
+        assert "complete (model, step 1" in place.host("checkpoint", "verify", model).out
     place.host("runs", "archive", "1")
     assert [run["id"] for run in json.loads(place.host("ls", "--json").out)] == [2]
     place.host("runs", "archive", "1", "--undo")

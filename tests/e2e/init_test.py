@@ -199,7 +199,7 @@ def test_of_a_folder_of_json_lines_the_other_files_are_left_out(place):
 def test_too_little_data_to_hold_out_is_said(place):
     write_chats(place.folder)
     said = place.host("init", "chats.jsonl").out
-    assert "\ntoo few records to hold out: no validation; name files in [validation]\n" in said
+    assert "\ntoo few records to hold out, so that nothing is validated until [validation] files names some\n" in said
     assert "[validation]" not in (place.folder / "baseline.toml").read_text()
     write_records(place.folder)
     assert "to hold out" not in place.host("init", "data.jsonl", "-o", "enough").out

@@ -228,7 +228,8 @@ def steps_of(folder):
 def test_the_best_checkpoint_is_kept_and_has_a_name(place):
     (place.folder / "text.txt").write_text(TEXT * 120)
     # Diverges after some steps, so that the last is not the best.
-    place.run(**VALIDATED | {"optimizer__lr": 3.0, "schedule__name": "linear", "schedule__warmup_steps": 8})
+    place.run(**VALIDATED | {"optimizer__lr": 3.0, "schedule__name": "linear", "schedule__warmup_steps": 8,
+                             "checkpoint__every_steps": 6})
     losses = {step: loss for step, loss in place.log.metric("valid/ce_head_1").items() if step > 0}
     best = min(losses, key=losses.get)
     assert best < 12, losses
@@ -238,6 +239,9 @@ def test_the_best_checkpoint_is_kept_and_has_a_name(place):
     assert ended.out == place.host("generate", f"trial@{best}", "Seven").out
     rows = {row["step"]: row for row in json.loads(place.host("checkpoint", "list", "trial", "--json").out)}
     assert rows[best]["best"] == "best" and rows[12]["best"] is None
+    deleted = [row for row in rows.values() if row["state"] == "deleted"]
+    listed = place.host("checkpoint", "list", "trial").out
+    assert deleted and listed.endswith(f"not listed: {len(deleted)} deleted; --json has them\n"), listed
     for step in (best, 12):
         assert (rows[step]["valid_loss"], rows[step]["valid_step"]) == (losses[step], step)
         assert rows[step]["train_loss"] == place.log.losses()[step]

@@ -11,6 +11,7 @@
 #include "checkpoint/saved_state.hpp"
 #include "checkpoint/verify.hpp"
 #include "cli/command.hpp"
+#include "job/find_model.hpp"
 #include "log/log_reader.hpp"
 #include "report/table.hpp"
 
@@ -52,27 +53,33 @@ int list(const Options& options, const GlobalOptions& globals) {
   const LogReader log(globals.database_or(default_database));
   Table table = log.query("SELECT step, path, bytes, state FROM checkpoints WHERE run_id = ?1 ORDER BY step",
                           {log.resolve_run(options.run)});
+  const size_t deleted =
+      options.json ? 0 : std::erase_if(table.rows, [](const Row& row) { return row[3] == "deleted"; });
   add_results(table);
   print_table(std::cout, table, options.json ? TableFormat::json : TableFormat::text);
+  if (deleted > 0) std::cout << "not listed: " << deleted << " deleted; --json has them\n";
   return 0;
 }
 
-int verify(const Options& options) {
-  const Manifest manifest = verify_checkpoint(options.path);
+int verify(const Options& options, const GlobalOptions& globals) {
+  const bool is_folder = std::filesystem::is_directory(options.path) && !is_run_folder(options.path);
+  const std::string path =
+      is_folder ? options.path : find_model(options.path, globals.database_or(default_database)).folder.string();
+  const Manifest manifest = verify_checkpoint(path);
   int64_t bytes = 0;
   for (const auto& [name, size] : manifest.files) bytes += size;
   const auto num_files = int64_t(manifest.files.size());
   std::set<std::string> hosts;  // that keep files which are not here
   for (const auto& [name, host] : manifest.hosts)
-    if (!is_there(std::filesystem::path(options.path) / name)) hosts.insert(host);
+    if (!is_there(std::filesystem::path(path) / name)) hosts.insert(host);
   if (options.json) {
-    std::cout << OrderedJson{{"path", options.path}, {"kind", manifest.kind}, {"step", manifest.step},
-                             {"files", num_files},   {"bytes", bytes},        {"config_hash", manifest.config_hash},
+    std::cout << OrderedJson{{"path", path},        {"kind", manifest.kind}, {"step", manifest.step},
+                             {"files", num_files},  {"bytes", bytes},        {"config_hash", manifest.config_hash},
                              {"other_hosts", hosts}}
                      .dump(2)
               << '\n';
   } else {
-    std::cout << options.path << ": complete";
+    std::cout << path << ": complete";
     if (!hosts.empty()) std::cout << " together with the files on " << join_names({hosts.begin(), hosts.end()});
     std::cout << " (" << to_string(manifest.kind) << ", step " << manifest.step << ", " << counted(num_files, "file")
               << ", " << human_bytes(bytes) << ")\n";
@@ -91,10 +98,12 @@ void add_checkpoint(CommandLine& line) {
                        [options](const GlobalOptions& globals) { return list(*options, globals); });
   add_option(all, "RUN", options->run, run_argument, required);
   auto& one = line.add("checkpoint verify",
-                       "verify every checksum of a checkpoint\n\n"
-                       "examples:\n  wmtp-host checkpoint verify runs/2-rho1/model\n",
-                       [options](const GlobalOptions&) { return verify(*options); });
-  add_option(one, "PATH", options->path, "step-NNNNNN, model or adapter folder", required);
+                       "verify every checksum of a checkpoint or model\n\n"
+                       "examples:\n  wmtp-host checkpoint verify rho1\n"
+                       "  wmtp-host checkpoint verify runs/2-rho1/step-000200\n",
+                       [options](const GlobalOptions& globals) { return verify(*options, globals); });
+  add_option(one, "MODEL", options->path, "run (RUN, RUN@STEP or RUN@best), or the folder of a checkpoint or model",
+             required);
   for (CLI::App* app : {&all, &one}) app->add_flag("--json", options->json, "print JSON");
 }
 
