@@ -5,12 +5,14 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <functional>
+
+#include "support/refusal.hpp"
 
 namespace wmtp {
 namespace {
 
 namespace fs = std::filesystem;
+using test::refusal;
 
 class InputPaths : public ::testing::Test {
  protected:
@@ -23,16 +25,6 @@ class InputPaths : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  static std::string refusal(const std::function<void()>& act, ExitStatus status = ExitStatus::data) {
-    try {
-      act();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), status);
-      return error.what();
-    }
-    return "accepted";
-  }
-
   fs::path folder_;
 };
 
@@ -43,13 +35,13 @@ TEST_F(InputPaths, AcceptRegularFilesAndLinksToThem) {
 
 TEST_F(InputPaths, RefuseOtherTypesWithoutOpeningThem) {
   const std::string folder = folder_.string();
-  EXPECT_EQ(refusal([&] { check_is_file(folder_); }),
+  EXPECT_EQ(refusal(ExitStatus::data, [&] { check_is_file(folder_); }),
             folder + " is a folder, not a regular file; specify a regular file");
-  EXPECT_EQ(refusal([&] { check_is_file(folder_ / "pipe"); }, ExitStatus::data),
+  EXPECT_EQ(refusal(ExitStatus::data, [&] { check_is_file(folder_ / "pipe"); }),
             folder + "/pipe is a named pipe, not a regular file; specify a regular file");
-  EXPECT_EQ(refusal([&] { check_is_file("/dev/zero", ExitStatus::usage); }, ExitStatus::usage),
+  EXPECT_EQ(refusal(ExitStatus::usage, [] { check_is_file("/dev/zero", ExitStatus::usage); }),
             "/dev/zero is a device, not a regular file; specify a regular file");
-  EXPECT_EQ(refusal([&] { check_is_file(folder_ / "absent"); }),
+  EXPECT_EQ(refusal(ExitStatus::data, [&] { check_is_file(folder_ / "absent"); }),
             folder + "/absent does not exist; check the path, or restore the file");
 }
 

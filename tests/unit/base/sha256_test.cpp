@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/error.hpp"
+#include "support/refusal.hpp"
 
 namespace wmtp {
 namespace {
@@ -28,13 +29,8 @@ TEST(Sha256, IsTheSameInPartsAndFromAFile) {
 
 TEST(Sha256, NamesAFileThatCannotBeRead) {
   for (const std::filesystem::path file : {"/no/such/file", "/"}) {
-    try {
-      file_sha256_hex(file);
-      FAIL() << file;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), ExitStatus::data);
-      EXPECT_TRUE(std::string(error.what()).starts_with(file.string() + " ")) << error.what();
-    }
+    const std::string text = test::refusal(ExitStatus::data, [&] { file_sha256_hex(file); });
+    EXPECT_TRUE(text.starts_with(file.string() + " ")) << file << ": " << text;
   }
 }
 

@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "support/refusal.hpp"
+
 namespace wmtp {
 namespace {
 
@@ -82,13 +84,8 @@ TEST(SystemLimits, OfMemoryHaveTheirOwnExitCode) {
 TEST(SystemLimits, RefuseAStackThatMayBeTooSmall) {
   EXPECT_NO_THROW(check_stack_limit());
   const Lowered stack(RLIMIT_STACK, 64 << 10);
-  try {
-    check_stack_limit();
-    ADD_FAILURE() << "a stack of 64 KiB is enough";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "ulimit -s (KiB of a stack) is 64, wanted at least 256; raise it");
-    EXPECT_EQ(error.status(), ExitStatus::storage);
-  }
+  EXPECT_EQ(test::refusal(ExitStatus::storage, [] { check_stack_limit(); }),
+            "ulimit -s (KiB of a stack) is 64, wanted at least 256; raise it");
 }
 
 TEST(SystemLimits, ThreadsThatCanBeStartedAreFine) { EXPECT_NO_THROW(check_threads(8)); }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
+#include "support/refusal.hpp"
 
 namespace wmtp {
 namespace {
@@ -32,15 +33,8 @@ TEST(Utf8, IsRepairedAsByPython) {
 
 TEST(Utf8, OfAnArgumentIsRequiredWithItsNameAndTheByte) {
   EXPECT_NO_THROW(check_is_utf8("caf\xc3\xa9", "--db"));
-  try {
-    check_is_utf8("caf\xe9/x", "--db");
-    FAIL() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), ExitStatus::usage);
-    EXPECT_EQ(
-        error.what(),
-        "--db is \"caf\xef\xbf\xbd/x\": found byte 0xe9, wanted UTF-8; rename it, or choose another" + std::string());
-  }
+  EXPECT_EQ(test::refusal(ExitStatus::usage, [] { check_is_utf8("caf\xe9/x", "--db"); }),
+            "--db is \"caf\xef\xbf\xbd/x\": found byte 0xe9, wanted UTF-8; rename it, or choose another");
 }
 
 TEST(Utf8, ExcludesAnIncompleteCharacterAtTheEnd) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "support/refusal.hpp"
 
 namespace wmtp {
 namespace {
@@ -50,13 +51,7 @@ class RankEnvironmentTest : public testing::Test {
     for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
   }
   static std::string refusal() {
-    try {
-      rank_environment();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), ExitStatus::usage);
-      return error.what();
-    }
-    return "";
+    return test::refusal(ExitStatus::usage, [] { rank_environment(); });
   }
   const std::map<std::string, std::string> torchrun_{{"RANK", "3"},
                                                      {"WORLD_SIZE", "4"},

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "comm/store_client.hpp"
+#include "support/refusal.hpp"
 
 namespace wmtp {
 namespace {
@@ -24,13 +25,7 @@ StoreClient client_of(int port, const std::string& token = "token", std::chrono:
 }
 
 std::string refusal(int port, const std::string& token = "token") {
-  try {
-    client_of(port, token, 100ms);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), ExitStatus::peer);
-    return error.what();
-  }
-  return "";
+  return test::refusal(ExitStatus::peer, [&] { client_of(port, token, 100ms); });
 }
 
 Socket stranger_at(int port) {

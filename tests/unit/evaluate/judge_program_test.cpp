@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "process/python_program.hpp"
+#include "support/refusal.hpp"
 
 namespace wmtp {
 namespace {
@@ -33,13 +34,7 @@ class JudgeProgramTest : public testing::Test {
                               samples_);
   }
   std::string refused(const std::string& each, const std::string& after = "") {
-    try {
-      judge(each, after);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), ExitStatus::data) << error.what();
-      return error.what();
-    }
-    return "was taken";
+    return test::refusal(ExitStatus::data, [&] { judge(each, after); });
   }
 
   std::filesystem::path folder_;
@@ -77,13 +72,9 @@ TEST_F(JudgeProgramTest, DoesNotWaitForOneThatEndsOrIsSilent) {
 TEST_F(JudgeProgramTest, NamesAProgramThatIsMissing) {
   for (const auto& [file, python, wanted] : {std::tuple{"gone.py", "", "gone.py: no such file"},
                                              std::tuple{"judge.py", "no-such-python", "found no \"no-such-python\""}}) {
-    try {
-      judge_with_program({folder_ / file, "suite.jsonl", python}, suite_, samples_);
-      ADD_FAILURE() << "was taken: " << file;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), ExitStatus::usage);
-      EXPECT_THAT(error.what(), HasSubstr(wanted));
-    }
+    const JudgeProgram program{folder_ / file, "suite.jsonl", python};
+    EXPECT_THAT(test::refusal(ExitStatus::usage, [&] { judge_with_program(program, suite_, samples_); }),
+                HasSubstr(wanted));
   }
 }
 

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "evaluate/evaluation.hpp"
 #include "support/landlock.hpp"
+#include "support/refusal.hpp"
 
 namespace wmtp {
 namespace {
@@ -199,15 +200,8 @@ TEST_F(SandboxTest, HasNoPrivilege) {
 
 TEST(Sandbox, RequiresAnExistingInterpreter) {
   if (!landlock()) GTEST_SKIP() << "this kernel has no Landlock";
-  for (const std::string name : {"no-such-python", "/no/such/python", "/bin/true"}) {
-    try {
-      const Sandbox sandbox(name, {});
-      FAIL() << name;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), ExitStatus::usage);
-      EXPECT_NE(std::string(error.what()).find("--python"), std::string::npos) << error.what();
-    }
-  }
+  for (const std::string name : {"no-such-python", "/no/such/python", "/bin/true"})
+    EXPECT_SAYS(test::refusal(ExitStatus::usage, [&] { Sandbox(name, {}); }), "--python") << name;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "support/packed.hpp"
+#include "support/refusal.hpp"
 
 namespace wmtp {
 namespace {
@@ -21,15 +22,7 @@ class SuiteTest : public testing::Test {
     std::ofstream(folder_ / name, std::ios::binary) << text;
     return folder_ / name;
   }
-  static std::string refused(const std::function<void()>& act) {
-    try {
-      act();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), ExitStatus::data);
-      return error.what();
-    }
-    return "was taken";
-  }
+  static std::string refused(const std::function<void()>& act) { return test::refusal(ExitStatus::data, act); }
   static void expect_has(const std::string& text, const std::vector<std::string>& parts) {
     for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
   }

@@ -1,6 +1,6 @@
 #include "huggingface/external_json.hpp"
 
-#include "support/test_folder.hpp"
+#include "support/refusal.hpp"
 
 namespace wmtp::test {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "io/durable_file.hpp"
+#include "support/refusal.hpp"
 
 namespace wmtp {
 namespace {
@@ -26,13 +27,7 @@ class OutputPath : public testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
 
   std::string refusal(const std::string& name) const {
-    try {
-      output_path("-o", folder_ / name);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), ExitStatus::usage);
-      return error.what();
-    }
-    return "";
+    return test::refusal(ExitStatus::usage, [&] { output_path("-o", folder_ / name); });
   }
 
   fs::path folder_;

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "support/refusal.hpp"
 
 namespace wmtp {
 namespace {
@@ -41,13 +42,7 @@ TEST_F(RunLockTest, ANamedPipeInItsPlaceIsNotWaitedFor) {
 
 TEST_F(RunLockTest, RefusesTheFolderOfARunOfAnotherLog) {
   { const RunLock theirs(folder_); }
-  try {
-    const RunLock lock(folder_);
-    FAIL() << "took it";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), ExitStatus::storage);
-    EXPECT_NE(std::string(error.what()).find("a run of another log"), std::string::npos) << error.what();
-  }
+  EXPECT_SAYS(test::refusal(ExitStatus::storage, [&] { const RunLock lock(folder_); }), "a run of another log");
 }
 
 TEST_F(RunLockTest, IsReleasedWhenItsProcessIsKilled) {

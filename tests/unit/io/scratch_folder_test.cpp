@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "support/refusal.hpp"
 
 namespace wmtp {
 namespace {
@@ -179,13 +180,7 @@ TEST_F(ScratchFolderTest, RefusesATemporaryFolderThatIsMissingOrAFile) {
   std::ofstream(parent_ / "file") << "x";
   for (const char* name : {"absent", "file"}) {
     setenv("TMPDIR", (parent_ / name).c_str(), 1);
-    try {
-      const ScratchFolder folder;
-      FAIL() << "made " << folder.path();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), ExitStatus::storage);
-      EXPECT_NE(std::string(error.what()).find("TMPDIR"), std::string::npos) << error.what();
-    }
+    EXPECT_SAYS(test::refusal(ExitStatus::storage, [] { const ScratchFolder folder; }), "TMPDIR") << name;
   }
 }
 

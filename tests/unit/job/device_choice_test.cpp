@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "base/error.hpp"
+#include "support/refusal.hpp"
 
 namespace wmtp {
 namespace {
@@ -33,14 +34,10 @@ TEST(DeviceChoice, AutoTakesTheCpuForAllRanksWhereDevicesAreTooFewAndSaysSo) {
 }
 
 TEST(DeviceChoice, AnExplicitDeviceThatIsNotThereIsRefused) {
-  try {
-    choose_device({DeviceChoice::cuda, 1, 3, 1, 2});
-    FAIL() << "taken";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), ExitStatus::usage);
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("rank 3 wants CUDA device 1, this host has 1 CUDA device;"),
-                                    HasSubstr("device = \"cpu\"")));
-  }
+  const DeviceRequest absent{DeviceChoice::cuda, 1, 3, 1, 2};
+  EXPECT_THAT(
+      test::refusal(ExitStatus::usage, [&] { choose_device(absent); }),
+      AllOf(HasSubstr("rank 3 wants CUDA device 1, this host has 1 CUDA device;"), HasSubstr("device = \"cpu\"")));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/installation.hpp"
 #include "plugins/probe.hpp"
+#include "support/refusal.hpp"
 #include "support/running.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -53,13 +54,7 @@ class CatalogTest : public testing::Test {
     return folder_.write(root + "/pipelines/" + name + ".so", library_with_entry());
   }
   std::string refusal(const Catalog& catalog, const std::string& name, ExitStatus status = ExitStatus::plugin) {
-    try {
-      catalog.describe(PluginKind::pipeline, name);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), status);
-      return error.what();
-    }
-    return "";
+    return test::refusal(status, [&] { catalog.describe(PluginKind::pipeline, name); });
   }
   size_t times_asked() {
     const std::string asked = test::bytes_of(folder_.path() / "asked");

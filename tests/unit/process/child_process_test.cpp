@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "support/refusal.hpp"
 
 namespace wmtp {
 namespace {
@@ -22,26 +23,15 @@ ChildResult shell(const std::string& script, std::chrono::milliseconds limit = 3
 }
 
 std::string refusal(const ChildRequest& request, ExitStatus status = ExitStatus::storage) {
-  try {
-    ChildProcess child(request);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), status);
-    return error.what();
-  }
-  return "";
+  return test::refusal(status, [&] { ChildProcess child(request); });
 }
 
 TEST(OwnProgram, IsTheRunningExecutable) { EXPECT_EQ(own_program().filename(), "unit_process"); }
 
 TEST(OwnProgram, FailsWithoutProc) {
-  try {
-    own_program("/proc/self/none");
-    FAIL() << "found";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), ExitStatus::storage);
-    EXPECT_NE(std::string(error.what()).find("cannot find this program through /proc/self/none"), std::string::npos);
-    EXPECT_NE(std::string(error.what()).find("mount /proc"), std::string::npos) << error.what();
-  }
+  const std::string text = test::refusal(ExitStatus::storage, [] { own_program("/proc/self/none"); });
+  EXPECT_SAYS(text, "cannot find this program through /proc/self/none");
+  EXPECT_SAYS(text, "mount /proc");
 }
 
 TEST(RunChild, ReturnsOutputMessagesAndExitCode) {

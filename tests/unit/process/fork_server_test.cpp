@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "support/refusal.hpp"
 #include "support/running.hpp"
 
 namespace wmtp {
@@ -130,21 +131,15 @@ TEST(ForkServer, ItsChildrenEndWithThisProcess) {
 }
 
 TEST(ForkServer, SaysHowAServerEnded) {
-  const auto refusal = [](const std::function<int()>& code) -> std::string {
+  const auto refused = [](const std::function<int()>& code) {
     ChildRequest request;
     request.program = "server";
     request.code = code;
     ForkServer server(request);
-    try {
-      server.wait_until_ready();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), ExitStatus::bug);
-      return error.what();
-    }
-    return "";
+    return test::refusal(ExitStatus::bug, [&] { server.wait_until_ready(); });
   };
-  EXPECT_EQ(refusal([] { return 41; }), "server ended with exit code 41 before it started a process");
-  EXPECT_EQ(refusal([] { return raise(SIGKILL); }), "server was killed by SIGKILL before it started a process");
+  EXPECT_EQ(refused([] { return 41; }), "server ended with exit code 41 before it started a process");
+  EXPECT_EQ(refused([] { return raise(SIGKILL); }), "server was killed by SIGKILL before it started a process");
 }
 
 TEST(ForkServer, NamesALimitAfterWhatWasNotDone) {
@@ -173,12 +168,7 @@ TEST(ForkServer, RefusesToForkWithOtherThreads) {
     return 0;
   };
   ForkServer server(request);
-  try {
-    server.start({});
-    FAIL() << "forked";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("exit code 33"), std::string::npos) << error.what();
-  }
+  EXPECT_SAYS(test::refusal(ExitStatus::bug, [&] { server.start({}); }), "exit code 33");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "support/refusal.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace wmtp {
@@ -66,15 +67,10 @@ TEST_F(PythonProgramTest, ANamedPythonPrecedesWmtpPython) {
 
 TEST_F(PythonProgramTest, WithoutPythonTheMessageSaysWhatItIsForAndWhatToInstall) {
   setenv("WMTP_PYTHON", "/absent/python", 1);
-  try {
-    PythonProgram{"tables.py", "converts tables", "pyarrow"}.request();
-    ADD_FAILURE() << "a program without Python was started";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), ExitStatus::usage);
-    EXPECT_STREQ(error.what(),
-                 "found no \"/absent/python\", which converts tables; name a Python that has pyarrow in "
-                 "WMTP_PYTHON (pip install 'pyarrow')");
-  }
+  const PythonProgram program{"tables.py", "converts tables", "pyarrow"};
+  EXPECT_EQ(test::refusal(ExitStatus::usage, [&] { program.request(); }),
+            "found no \"/absent/python\", which converts tables; name a Python that has pyarrow in "
+            "WMTP_PYTHON (pip install 'pyarrow')");
 }
 
 }  // namespace

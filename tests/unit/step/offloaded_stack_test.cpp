@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "memory/allocator.hpp"
+#include "support/refusal.hpp"
 #include "support/test_folder.hpp"
 
 namespace wmtp {
@@ -46,13 +47,8 @@ TEST(OffloadedStack, HoldsNoPushedTensorInMemoryAndNoFileInItsFolder) {
 }
 
 TEST(OffloadedStack, NamesTheFolderWhereItCannotCreateItsFile) {
-  try {
-    make_offloaded_stack(at::kCPU, "/nowhere/at/all");
-    FAIL() << "created a file in a missing folder";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), ExitStatus::storage);
-    EXPECT_NE(std::string(error.what()).find("/nowhere/at/all"), std::string::npos) << error.what();
-  }
+  EXPECT_SAYS(test::refusal(ExitStatus::storage, [] { make_offloaded_stack(at::kCPU, "/nowhere/at/all"); }),
+              "/nowhere/at/all");
 }
 
 }  // namespace

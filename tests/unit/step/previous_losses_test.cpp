@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "support/answers.hpp"
 #include "support/ranks.hpp"
+#include "support/refusal.hpp"
 
 namespace wmtp::test {
 namespace {
@@ -107,13 +108,8 @@ TEST(PreviousLosses, AWindowThatAStepReadsTwiceHasTheLaterLossOnEveryRank) {
 }
 
 TEST(PreviousLosses, UnlimitedDataAreRefused) {
-  try {
-    PreviousLosses(INT64_MAX, length, heads, at::kCPU);
-    FAIL() << "taken";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), ExitStatus::usage);
-    EXPECT_NE(std::string(error.what()).find("the data are unlimited"), std::string::npos) << error.what();
-  }
+  EXPECT_SAYS(refusal(ExitStatus::usage, [] { PreviousLosses(INT64_MAX, length, heads, at::kCPU); }),
+              "the data are unlimited");
 }
 
 }  // namespace

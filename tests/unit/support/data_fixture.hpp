@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "experiment/experiment.hpp"
+#include "support/refusal.hpp"
 
 namespace wmtp {
 
@@ -52,16 +53,7 @@ class DataTest : public ::testing::Test {
 };
 
 /// The text of the error that `act` throws; fails when it throws none or has a different status.
-inline std::string error_of(ExitStatus status, const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), status) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error was thrown";
-  return {};
-}
+inline std::string error_of(ExitStatus status, const std::function<void()>& act) { return test::refusal(status, act); }
 
 inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 

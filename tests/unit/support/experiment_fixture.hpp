@@ -13,6 +13,7 @@
 #include "base/error.hpp"
 #include "experiment/canonical.hpp"
 #include "experiment/load/load.hpp"
+#include "support/refusal.hpp"
 
 namespace wmtp {
 
@@ -119,17 +120,11 @@ class ExperimentFolder : public testing::Test {
   /// The error for a text that must be refused, without the folder's name.
   std::string refused(const std::string& text, const std::vector<std::string>& overrides = {},
                       ExitStatus status = ExitStatus::usage) const {
-    try {
-      load(text, overrides);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), status) << error.what();
-      std::string message = error.what();
-      const std::string prefix = folder_.string() + "/";
-      for (size_t at; (at = message.find(prefix)) != std::string::npos;) message.erase(at, prefix.size());
-      return message;
-    }
-    ADD_FAILURE() << "accepted: " << text;
-    return "";
+    SCOPED_TRACE(text);
+    std::string message = test::refusal(status, [&] { load(text, overrides); });
+    const std::string prefix = folder_.string() + "/";
+    for (size_t at; (at = message.find(prefix)) != std::string::npos;) message.erase(at, prefix.size());
+    return message;
   }
 
   std::filesystem::path folder_;

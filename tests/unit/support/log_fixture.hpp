@@ -13,8 +13,11 @@
 #include "log/database.hpp"
 #include "log/log_reader.hpp"
 #include "log/run_log.hpp"
+#include "support/refusal.hpp"
 
 namespace wmtp {
+
+using test::refusal;
 
 class LogTest : public ::testing::Test {
  protected:
@@ -73,18 +76,6 @@ class LogTest : public ::testing::Test {
     int status = 0;
     waitpid(child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-
-  template <class Work>
-  static std::string refusal(ExitStatus wanted, Work work) {
-    try {
-      work();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), wanted) << error.what();
-      return error.what();
-    }
-    ADD_FAILURE() << "nothing was refused";
-    return "";
   }
 
   std::filesystem::path folder_, file_;

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "base/error.hpp"
 #include "checkpoint/safetensors/safetensors.hpp"
 #include "checkpoint/verify.hpp"
 #include "io/durable_file.hpp"
+#include "support/refusal.hpp"
 
 namespace wmtp::test {
 
@@ -56,21 +56,6 @@ inline std::string get(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
-
-/// The text of the wmtp::Error of that status that `call` throws; a test failure otherwise.
-template <typename Call>
-std::string refusal(ExitStatus status, Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(int(error.status()), int(status)) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was refused";
-  return "";
-}
-
-#define EXPECT_SAYS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 inline std::string with_length(const std::string& header) {
   uint64_t length = header.size();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
+#include "support/refusal.hpp"
 
 namespace wmtp {
 namespace {
@@ -45,13 +46,7 @@ TEST(TrainerState, RefusesAnotherBasePrecisionOrGuardWindow) {
   const auto expect_refused = [&](const std::string& part, const std::function<void(TrainerState&)>& change) {
     TrainerState state = fp16_state();
     change(state);
-    try {
-      state.restore({}, saved, 12, "checkpoint");
-      ADD_FAILURE() << "restored, expected: " << part;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), ExitStatus::data);
-      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
-    }
+    EXPECT_SAYS(test::refusal(ExitStatus::data, [&] { state.restore({}, saved, 12, "checkpoint"); }), part);
   };
   expect_refused("fingerprint 00ff", [](TrainerState& state) { state.base_fingerprint = "0100"; });
   expect_refused("state has a loss_scale", [](TrainerState& state) { state.loss_scale.reset(); });

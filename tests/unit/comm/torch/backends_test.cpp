@@ -5,6 +5,7 @@
 
 #include "comm/torch/shared_memory_backend.hpp"
 #include "support/ranks.hpp"
+#include "support/refusal.hpp"
 
 namespace wmtp::test {
 namespace {
@@ -126,13 +127,9 @@ TEST_P(BackendFaults, AMissingRankIsNamedAfterTheTimeout) {
   const auto body = [](Channels& channels) {
     channels.set_timeout(std::chrono::milliseconds(300));
     if (channels.rank() == 1) return std::this_thread::sleep_for(std::chrono::seconds(3));
-    try {
-      gathered(*channels.mesh(2).shard.gather_channel, 2, at::zeros({10}));
-      ADD_FAILURE() << "no other rank took part";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), ExitStatus::peer);
-      EXPECT_NE(std::string(error.what()).find("rank 1 did not answer"), std::string::npos) << error.what();
-    }
+    EXPECT_SAYS(
+        refusal(ExitStatus::peer, [&] { gathered(*channels.mesh(2).shard.gather_channel, 2, at::zeros({10})); }),
+        "rank 1 did not answer");
   };
   on_ranks(2, body, backend_named(GetParam()));
 }
@@ -144,12 +141,7 @@ TEST_P(BackendFaults, ARankThatHangsUpEndsTheOthersWait) {
       channels.peers().post_fault(fault);
       throw fault;
     }
-    try {
-      gathered(*channels.mesh(2).shard.gather_channel, 2, at::zeros({10}));
-      ADD_FAILURE() << "no other rank took part";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), ExitStatus::guard) << error.what();
-    }
+    refusal(ExitStatus::guard, [&] { gathered(*channels.mesh(2).shard.gather_channel, 2, at::zeros({10})); });
   };
   EXPECT_THROW(on_ranks(2, body, backend_named(GetParam())), Error) << "rank 1 has failed";
 }

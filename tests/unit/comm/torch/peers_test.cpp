@@ -7,6 +7,7 @@
 
 #include "support/rank_of.hpp"
 #include "support/ranks.hpp"
+#include "support/refusal.hpp"
 
 namespace wmtp::test {
 namespace {
@@ -23,13 +24,8 @@ TEST(Peers, NameALostRankInsteadOfWaitingForItsText) {
   other.get();
   EXPECT_EQ(peers.gather("the first", "of rank 0"), (std::vector<std::string>{"of rank 0", "of rank 1"}))
       << "a text set before it left is received";
-  try {
-    peers.gather("the second", "of rank 0");
-    ADD_FAILURE() << "a text was received";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), ExitStatus::peer);
-    EXPECT_STREQ(error.what(), "rank 0: the second failed: rank 1 did not answer");
-  }
+  EXPECT_EQ(refusal(ExitStatus::peer, [&] { peers.gather("the second", "of rank 0"); }),
+            "rank 0: the second failed: rank 1 did not answer");
 }
 
 TEST(Peers, NameRankZeroWhenTheStoreIsGone) {
@@ -42,13 +38,8 @@ TEST(Peers, NameRankZeroWhenTheStoreIsGone) {
   Peers peers(rank_of(1, port), 5s);
   met.set_value();
   rank0.get();
-  try {
-    peers.gather("the end", "of rank 1");
-    ADD_FAILURE() << "the store accepted it";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), ExitStatus::peer);
-    EXPECT_STREQ(error.what(), "rank 1: the end failed: rank 0, which serves the rendezvous, is gone");
-  }
+  EXPECT_EQ(refusal(ExitStatus::peer, [&] { peers.gather("the end", "of rank 1"); }),
+            "rank 1: the end failed: rank 0, which serves the rendezvous, is gone");
 }
 
 TEST(Peers, NameEveryInputThatARankLacksOrHasDifferentlyOnEveryRank) {
@@ -59,17 +50,12 @@ TEST(Peers, NameEveryInputThatARankLacksOrHasDifferentlyOnEveryRank) {
       {{"experiment", "1111", {}}, {"data", "", absent}, {"pipeline", "3333", {}}, {"adapter", "5555", {}}}};
   on_ranks(3, [&](Channels& channels) {
     channels.peers().check_inputs(inputs[0]);
-    try {
-      channels.peers().check_inputs(inputs[size_t(channels.rank())]);
-      ADD_FAILURE() << "different inputs were accepted";
-    } catch (const Error& error) {
-      const std::string text = error.what();
-      EXPECT_EQ(error.status(), ExitStatus::data);
-      EXPECT_NE(text.find("\n  ranks 1, 2 on "), std::string::npos) << text;
-      EXPECT_NE(text.find(": data: there is no x.bin\n"), std::string::npos) << text;
-      EXPECT_NE(text.find(": pipeline: found 4444, wanted 3333 as on rank 0\n"), std::string::npos) << text;
-      EXPECT_EQ(text.find("experiment: found"), std::string::npos) << text;
-    }
+    const std::string text =
+        refusal(ExitStatus::data, [&] { channels.peers().check_inputs(inputs[size_t(channels.rank())]); });
+    EXPECT_SAYS(text, "\n  ranks 1, 2 on ");
+    EXPECT_SAYS(text, ": data: there is no x.bin\n");
+    EXPECT_SAYS(text, ": pipeline: found 4444, wanted 3333 as on rank 0\n");
+    EXPECT_EQ(text.find("experiment: found"), std::string::npos) << text;
   });
 }
 
@@ -81,28 +67,17 @@ TEST(Peers, RethrowTheFailureOfTheLowestRankOnEveryRankAndNameTheRankUnlessItIsR
       const auto failure = failure_of([&] {
         if (peers.rank() >= first) throw std::runtime_error("no space on " + std::to_string(peers.rank()));
       });
-      try {
-        peers.rethrow_on_all_ranks("the work", failure);
-        ADD_FAILURE() << "the failure stayed on its rank";
-      } catch (const Error& error) {
-        EXPECT_EQ(error.status(), ExitStatus::storage);
-        EXPECT_STREQ(error.what(), first == 0 ? "no space on 0" : "rank 1: no space on 1");
-      }
+      EXPECT_EQ(refusal(ExitStatus::storage, [&] { peers.rethrow_on_all_ranks("the work", failure); }),
+                first == 0 ? "no space on 0" : "rank 1: no space on 1");
     });
 }
 
 TEST(Peers, NameTheRankThatWasStartedWithOtherSettings) {
   on_ranks(2, [&](Channels& channels) {
-    const std::string mine = channels.rank() == 0 ? "no" : "yes";
+    const Peers::Settings mine{{"--resume", channels.rank() == 0 ? "no" : "yes"}};
     EXPECT_NO_THROW(channels.peers().check_settings({{"--resume", "no"}}));
-    try {
-      channels.peers().check_settings({{"--resume", mine}});
-      ADD_FAILURE() << "different settings were accepted";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), ExitStatus::usage);
-      EXPECT_STREQ(error.what(),
-                   "rank 1: --resume is 'yes' here and 'no' on rank 0; start all ranks with the same settings");
-    }
+    EXPECT_EQ(refusal(ExitStatus::usage, [&] { channels.peers().check_settings(mine); }),
+              "rank 1: --resume is 'yes' here and 'no' on rank 0; start all ranks with the same settings");
   });
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "support/packed.hpp"
+#include "support/refusal.hpp"
 
 namespace wmtp {
 namespace {
@@ -32,13 +33,7 @@ class InspectTest : public testing::Test {
     return {found.begin(), found.end()};
   }
   static void refuse(const std::function<void()>& call, const std::string& words) {
-    try {
-      call();
-      FAIL() << "not refused: " << words;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), ExitStatus::data);
-      EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
-    }
+    EXPECT_SAYS(test::refusal(ExitStatus::data, call), words);
   }
 
   fs::path folder_;

@@ -264,15 +264,9 @@ TEST_F(Load, RefusesEveryByteThatCannotStartAKey) {
 
 TEST_F(Load, RefusesAMissingFileAndAFolder) {
   for (const auto& file : {folder_ / "none.toml", folder_}) {
-    try {
-      load_experiment({file, {}, known_plugin, {}});
-      FAIL();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), ExitStatus::usage);
-      EXPECT_NE(std::string(error.what()).find(file.string() + (file == folder_ ? " is a folder" : ": no such file")),
-                std::string::npos)
-          << error.what();
-    }
+    const LoadRequest request{file, {}, known_plugin, {}};
+    EXPECT_SAYS(test::refusal(ExitStatus::usage, [&] { load_experiment(request); }),
+                file.string() + (file == folder_ ? " is a folder" : ": no such file"));
   }
 }
 
@@ -346,12 +340,7 @@ TEST_F(Load, PropagatesOtherFailuresOfAPlugin) {
   const auto broken = [](PluginKind, const std::string&) -> PluginDescription {
     throw Error(ExitStatus::storage, "disk full");
   };
-  try {
-    load_experiment({write("a.toml", small), {}, broken, {}});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), ExitStatus::storage);
-  }
+  test::refusal(ExitStatus::storage, [&] { load_experiment({write("a.toml", small), {}, broken, {}}); });
 }
 
 TEST_F(Load, ReportsAnErrorInLessThanATenthOfASecond) {

@@ -13,13 +13,7 @@ class Sweep : public ExperimentFolder {
     return read_sweep(folder_ / "sweep.toml", overrides, texts);
   }
   std::string message(const std::string& sweep, const std::vector<std::string>& overrides = {}) {
-    try {
-      members(sweep, overrides);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), ExitStatus::usage);
-      return error.what();
-    }
-    return "accepted";
+    return test::refusal(ExitStatus::usage, [&] { members(sweep, overrides); });
   }
 };
 

@@ -151,13 +151,10 @@ TEST_F(WeightsShape, RefusesATokenizerWithAnotherVocabulary) {
 TEST_F(WeightsShape, IsRequiredWhereTheWeightsStateNone) {
   const auto none = [](const Experiment&) { return std::nullopt; };
   for (const std::string weights : {"run:base", "llama.safetensors", ""}) {
-    try {
-      load_with("heads = 4\nweights = \"" + weights + "\"\n", none);
-      ADD_FAILURE() << weights;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), ExitStatus::usage);
-      expect_in_order(error.what(), {"a.toml:4:2: [model] lacks dim and layers", "weights = \"" + weights + "\""});
-    }
+    SCOPED_TRACE(weights);
+    const std::string given = "weights = \"" + weights + "\"";
+    expect_in_order(error_of(ExitStatus::usage, [&] { load_with("heads = 4\n" + given + "\n", none); }),
+                    {"a.toml:4:2: [model] lacks dim and layers", given});
   }
   EXPECT_EQ(load_with("dim = 64\nlayers = 6\nheads = 4\nweights = \"run:base\"\n", none).model.layers, 6);
 }
@@ -166,12 +163,7 @@ TEST_F(WeightsShape, ThatCannotBeReadIsReportedUnlessTheExperimentGivesItsOwn) {
   const auto broken = [](const Experiment&) -> std::optional<ModelConfig> {
     throw Error(ExitStatus::data, "llama/config.json: no");
   };
-  try {
-    load_with("weights = \"llama\"\n", broken);
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), ExitStatus::data);
-  }
+  error_of(ExitStatus::data, [&] { load_with("weights = \"llama\"\n", broken); });
   EXPECT_EQ(load_with("dim = 64\nlayers = 6\nheads = 4\nweights = \"llama\"\n", broken).model.layers, 6);
 }
 
