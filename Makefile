@@ -61,8 +61,8 @@ bench: setup-tests build
 known = $(if $(FRESH),,--known docs/studies/$(1).json)
 
 study: build
-	$(PYTHON) experiments/study/paths/make_graphs.py dag 11 12 13 14 15 16 -o runs/paths
-	build/bin/wmtp-host study experiments/study/paths.toml $(call known,paths)
+	$(PYTHON) experiments/study/paths/make_graphs.py dag 1 2 11 12 13 14 15 16 17 18 19 -o runs/paths
+	build/bin/wmtp-host study experiments/study/paths.toml --jobs 2 $(call known,paths)
 	$(PYTHON) experiments/study/paths/make_graphs.py blocksworld 1 2 11 12 13 14 15 16 17 --paths 100 -o runs/blocksworld
 	build/bin/wmtp-host study experiments/study/blocksworld.toml --jobs 2 $(call known,blocksworld)
 	$(PYTHON) experiments/study/noise/make_text.py 1 2 11 12 13 14 15 16 17 18 19 20 -o runs/noise

@@ -223,7 +223,7 @@ std::string differences_svg(const Study& study, const StudyAnalysis& analysis) {
   const double height = row_height * double(std::max<size_t>(rows.size(), 1));
   const Panel panel(left, top, width, height, x.widened(0.08), {0, 1});
   std::string svg = Panel::label(left, 20, "start",
-                                 study.metric + " less " + study.control_title() + ", " +
+                                 study.metric + " minus " + study.control_title() + ", " +
                                      (study.lower_is_better ? "lower" : "higher") + " is better; 95% intervals");
   svg += panel.x_axis("difference");
   svg += printed("<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#000\" stroke-dasharray=\"3 3\"/>\n",

@@ -57,8 +57,8 @@ std::string outcome(const Study& study, const StudyRow& row) {
 
 void print_primary(std::ostream& out, const Study& study, const StudyAnalysis& analysis, const StudyBudget& budget,
                    const std::string& condition) {
-  const std::string less = "less " + study.control_title();
-  std::vector<Cells> lines{{"member", study.metric, less, "bootstrap", "p", "Holm's p", "effect", "could show", ""}};
+  const std::string minus = "minus " + study.control_title();
+  std::vector<Cells> lines{{"member", study.metric, minus, "bootstrap", "p", "Holm's p", "effect", "detectable", ""}};
   for (const StudyRow& row : analysis.rows) {
     const StudyMember& member = study.members[row.member];
     if (!row.is_primary || row.budget != budget || member.condition != condition) continue;
@@ -77,7 +77,7 @@ void print_primary(std::ostream& out, const Study& study, const StudyAnalysis& a
 
 /// The differences at the end: a line for each member, a column for each condition.
 void print_conditions(std::ostream& out, const Study& study, const StudyAnalysis& analysis) {
-  Cells head{study.metric + " less " + study.control_title()};
+  Cells head{study.metric + " minus " + study.control_title()};
   head.insert(head.end(), study.conditions.begin(), study.conditions.end());
   std::vector<Cells> lines{head};
   for (const StudyRow& row : analysis.rows) {
@@ -97,10 +97,10 @@ void print_conditions(std::ostream& out, const Study& study, const StudyAnalysis
 void print_explored(std::ostream& out, const Study& study, const StudyAnalysis& analysis) {
   std::vector<Cells> lines{{"member"}};
   for (const StudyMember& member : study.members) lines.push_back({member.name});
-  const std::string less = "less " + study.control_title();
+  const std::string minus = "minus " + study.control_title();
   for (const StudyRow& row : analysis.rows) {
     if (row.is_primary || row.budget.unit != BudgetUnit::end) continue;
-    if (row.member == 0) lines[0].insert(lines[0].end(), {row.metric, less});
+    if (row.member == 0) lines[0].insert(lines[0].end(), {row.metric, minus});
     const bool is_control = study.is_control(row.member);
     lines[1 + row.member].insert(lines[1 + row.member].end(),
                                  {with_deviation(row), is_control ? "" : difference_text(row.difference)});

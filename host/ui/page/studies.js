@@ -5,7 +5,7 @@
 const Studies = (() => {
   const COLUMNS = [["member", "member"], ["mean", "mean"], ["deviation", "±"], ["seeds", "seeds"],
                    ["difference", "difference"], ["low", "95% from"], ["high", "to"], ["p", "p"],
-                   ["corrected_p", "Holm's p"], ["effect", "effect"], ["could_show", "could show"], ["outcome", ""]];
+                   ["corrected_p", "Holm's p"], ["effect", "effect"], ["could_show", "detectable"], ["outcome", ""]];
   let studies = [];
 
   const image = (svg, alt) => element("img", { src: `data:image/svg+xml,${encodeURIComponent(svg)}`, alt });

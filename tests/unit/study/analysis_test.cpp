@@ -280,7 +280,7 @@ TEST(StudyUnderConditions, ComparesEachMemberWithTheControlUnderTheSameCondition
   EXPECT_NE(text.str().find("| good | 4.02 ± 0.01 | -0.96"), std::string::npos) << text.str();
   EXPECT_TRUE(
       text.str().starts_with("Differences in valid/loss at the end, by condition:\n\n"
-                             "| valid/loss less plain | 0% | 50% |\n| --- | --- | --- |\n| good | +0.04 ["))
+                             "| valid/loss minus plain | 0% | 50% |\n| --- | --- | --- |\n| good | +0.04 ["))
       << text.str();
   EXPECT_NE(curves_svg(study, results).find("valid/loss, 50%"), std::string::npos);
   EXPECT_NE(differences_svg(study, analyse(study, results)).find("good, 50%, the end"), std::string::npos);
