@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/json.hpp"
+#include "base/json_text.hpp"
 #include "cli/command.hpp"
 #include "doctor/machine_checks.hpp"
 
@@ -35,7 +36,7 @@ void print_json(const std::vector<MachineCheck>& findings) {
   OrderedJson all = OrderedJson::array();
   for (const MachineCheck& finding : findings)
     all.push_back({{"what", finding.what}, {"state", to_string(finding.state)}, {"text", finding.text}});
-  std::cout << all.dump(1, ' ', false, OrderedJson::error_handler_t::replace) << '\n';  // it contains paths
+  std::cout << dumped(all, 1) << '\n';  // it contains paths
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "evaluate/token_weighing.hpp"
@@ -116,7 +117,7 @@ void print_json(const Weighing& weighing, const Options& options) {
                    {"shares", objects(share_table(weighing))},
                    {"overlaps", objects(overlap_table(weighing))}};
   if (options.show > 0) json["tokens"] = token_objects(weighing, options.show);
-  std::cout << json.dump(1, ' ', false, OrderedJson::error_handler_t::replace) << '\n';
+  std::cout << dumped(json, 1) << '\n';
 }
 
 /// The sequences to show, with the weights of one head below their text.

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
 #include "process/python_program.hpp"
@@ -40,7 +41,7 @@ class Judge {
 
   Judged judge(const Problem& problem, const Sample& sample) {
     const auto start = Clock::now();
-    const std::string answer = Json(sample.completion).dump(-1, ' ', false, Json::error_handler_t::replace);
+    const std::string answer = dumped(Json(sample.completion));
     child_.send("{\"answer\": " + answer + ", \"record\": " + problem.line + "}");  // the end is found by next_line()
     Judged judged = verdict(next_line());
     judged.seconds = std::chrono::duration<double>(Clock::now() - start).count();

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "base/json_text.hpp"
 #include "base/log.hpp"
 #include "base/normal_path.hpp"
 #include "base/sha256.hpp"
@@ -31,7 +32,7 @@ void write_results(const std::string& file, const std::vector<Problem>& suite, c
                            {"verdict", to_string(judged[i].verdict)},
                            {"told", judged[i].message},
                            {"seconds", judged[i].seconds}};
-    lines += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    lines += dumped(line) + "\n";
   }
   write_file_durably(file, lines);
 }

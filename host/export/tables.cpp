@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "export/run_export_reader.hpp"
 #include "log/records.hpp"
@@ -48,20 +49,16 @@ constexpr std::array<Rows, 12> tables{{
     {"generations", "SELECT step, number, prompt, text FROM generations WHERE run_id = ?1 ORDER BY step, number"},
 }};
 
-std::string json_text(const OrderedJson& value) {
-  return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
-}
-
 void write_rows(const LogReader& log, const Rows& rows, int64_t run, const TextOutput& out) {
   std::vector<std::string> columns;
   const char* before = "\n   ";
-  out(std::string(",\n  ") + json_text(rows.name) + ": [");
+  out(std::string(",\n  ") + dumped(OrderedJson(rows.name)) + ": [");
   const auto on_row = [&](const Statement& statement) {
     if (columns.empty()) columns = column_names(statement);
     Row row = read_row(statement);
     OrderedJson object = OrderedJson::object();
     for (size_t i = 0; i < row.size(); ++i) object[columns[i]] = std::move(row[i]);
-    out(before + json_text(object));
+    out(before + dumped(object));
     before = ",\n   ";
   };
   log.each_row(rows.sql, {run}, on_row, LogReader::unlimited);
@@ -132,7 +129,7 @@ void write_runs_json(const LogReader& log, const std::vector<int64_t>& runs, con
     out(before);
     const char* between = "\n  ";
     for (size_t i = 0; i < row.columns.size(); ++i) {
-      out(between + json_text(row.columns[i]) + ": " + json_text(row.rows.at(0)[i]));
+      out(between + dumped(OrderedJson(row.columns[i])) + ": " + dumped(row.rows.at(0)[i]));
       between = ",\n  ";
     }
     for (const Rows& table : tables) write_rows(log, table, run, out);

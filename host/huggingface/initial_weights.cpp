@@ -50,7 +50,7 @@ int64_t extra_head(const std::string& name) { return 2 + std::strtoll(name.c_str
 
 /// A reference may use only its first heads, a value model uses none.
 bool is_in_unused_head(const std::string& name, const ModelConfig& model, int64_t token_heads) {
-  if (name.starts_with("value_heads.")) return true;
+  if (is_of_value_head(name)) return true;
   if (name.starts_with(extra_heads))
     return token_heads <= 1 || (token_heads < model.future_tokens && extra_head(name) > token_heads);
   return token_heads == 0 && (name == output_weight || is_in_first_head(name, model));

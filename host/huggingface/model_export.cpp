@@ -40,12 +40,11 @@ std::vector<TensorCopy> plan_copies(const ModelExport& request, const SavedShape
       move.reorder(RowOrder::pairs_to_halves, tensor.rotary_heads, tensor.shape[0]);
     moves.push_back(std::move(move));
   }
-  const auto is_value_head = [](const std::string& name) { return name.starts_with("value_heads."); };
-  check.check_rest(is_value_head);
+  check.check_rest(is_of_value_head);
   refuse_tensors(request.model.string(), check.mistakes(),
                  "specify a complete model: a run's model folder, or an imported one");
   for (const std::string& name : files.names())
-    if (is_value_head(name)) {
+    if (is_of_value_head(name)) {
       const StoredTensor place = *files.find(name);
       moves.push_back(
           {place, {{request.format == ModelFormat::hf ? heads_file : main_file, name}}, place.entry->shape});

@@ -82,12 +82,11 @@ std::vector<int64_t> TextModel::encode_prompt(const std::string& text) const {
 TextPrompt TextModel::encode_prompt(const Prompt& asked, const std::string& prompt_template) try {
   if (asked.has_whole_prompt && asked.messages.is_null()) return {encode_prompt(asked.instruction), ends_, {}};
   if (!encoder_) {
-    const ModelTokenizer named = read_model_tokenizer(folder_);
     if (!tokenizer_)
       throw Error(ExitStatus::data, folder_.string() + ": the model has no tokenizer, so text cannot be encoded");
-    const bool is_json = named.kind == SavedTokenizer::tokenizer_json;
+    const bool is_json = named_.kind == SavedTokenizer::tokenizer_json;
     encoder_ = std::make_unique<RecordEncoder>(
-        RecordTemplate{prompt_template.empty() ? named.prompt_template : prompt_template, is_json ? named.file : "",
+        RecordTemplate{prompt_template.empty() ? named_.prompt_template : prompt_template, is_json ? named_.file : "",
                        TemplateSetting::command_line},
         *tokenizer_);
   }

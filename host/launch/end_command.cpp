@@ -7,17 +7,13 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "log/log_reader.hpp"
+#include "log/run_log.hpp"
 #include "process/child_process.hpp"
 
 namespace wmtp {
 namespace {
 
 constexpr std::chrono::minutes limit{1};
-
-const char* status_name(ExitStatus status) {
-  if (status == ExitStatus::done) return "finished";
-  return status == ExitStatus::interrupted ? "interrupted" : "failed";
-}
 
 /// "" if the log cannot be read, or lacks rows that wait beside it (log/spool.hpp): the message matters more.
 std::string query_text(const std::filesystem::path& database, const std::string& sql, int64_t run_id) {

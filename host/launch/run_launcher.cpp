@@ -119,8 +119,8 @@ RunLauncher::RunLauncher(const JobRequest& request, SourceTexts& texts)
       hashes_(catalog_, job_.database) {}
 
 void RunLauncher::log_stages() {
-  for (const std::string& warning : warnings()) log_warning(warning);
   const std::vector<RunPlan> stages = plan_stages(job_.experiment, hashes_, ResumeRule());
+  for (const std::string& warning : warnings(stages)) log_warning(warning);
   log_plan(stages);
   check_stages(stages);
   for (const RunPlan& stage : stages)
@@ -128,9 +128,13 @@ void RunLauncher::log_stages() {
 }
 
 std::vector<std::string> RunLauncher::warnings() {
+  return warnings(plan_stages(job_.experiment, hashes_, ResumeRule()));
+}
+
+std::vector<std::string> RunLauncher::warnings(const std::vector<RunPlan>& stages) const {
   std::vector<std::string> found = input_warnings(job_.experiment, job_.database);
   std::ranges::move(missing_trackers(job_.experiment.log), std::back_inserter(found));
-  for (const RunPlan& stage : plan_stages(job_.experiment, hashes_, ResumeRule()))
+  for (const RunPlan& stage : stages)
     if (stage.reused_run == 0)
       std::ranges::move(input_warnings(experiment_at(job_.experiment, stage.path), job_.database),
                         std::back_inserter(found));

@@ -76,6 +76,7 @@ class RunLauncher {
   void check_inputs(const Experiment& experiment, int64_t processes);
   void check_fit(const Experiment& experiment, int64_t processes, int64_t hosts);
   void check_stages(const std::vector<RunPlan>& runs);
+  std::vector<std::string> warnings(const std::vector<RunPlan>& stages) const;
   ExitStatus run(const std::vector<RunPlan>& runs);
   RunResult start(const RunPlan& run, const Stages& stages, std::shared_ptr<ForkServer> engine);
   /// As run_on() and start() end: calls the program of on_end().

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "base/json.hpp"
+#include "base/json_text.hpp"
 #include "base/secret.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
@@ -13,23 +14,22 @@
 #include "log/run_folders.hpp"
 
 namespace wmtp {
-namespace {
-
-using namespace std::chrono_literals;
 
 const char* status_name(ExitStatus status) {
   if (status == ExitStatus::done) return "finished";
   return status == ExitStatus::interrupted ? "interrupted" : "failed";
 }
 
+namespace {
+
+using namespace std::chrono_literals;
+
 struct ParamText {
   std::string operator()(bool value) const { return value ? "true" : "false"; }
   std::string operator()(int64_t value) const { return std::to_string(value); }
   std::string operator()(double value) const { return shortest_digits(value); }
   std::string operator()(const std::string& value) const { return value; }
-  std::string operator()(const std::vector<std::string>& value) const {
-    return Json(value).dump(-1, ' ', false, Json::error_handler_t::replace);
-  }
+  std::string operator()(const std::vector<std::string>& value) const { return dumped(Json(value)); }
   std::string operator()(const std::vector<double>& value) const { return toml_text(value); }
   std::string operator()(const std::vector<Fields>& value) const { return toml_text(value); }
   std::string operator()(const Fields& value) const { return toml_text(value); }

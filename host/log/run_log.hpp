@@ -23,6 +23,9 @@
 
 namespace wmtp {
 
+/// A run's status, by how it ended: "finished", "interrupted" or "failed".
+const char* status_name(ExitStatus status);
+
 /// The run's row at its start.
 struct RunStart {
   std::string name, pipeline, adapter, experiment_toml, resolved_toml, config_hash;

@@ -13,6 +13,7 @@
 
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/json_text.hpp"
 #include "base/log.hpp"
 #include "base/secret.hpp"
 #include "log/open_log.hpp"
@@ -27,7 +28,7 @@ constexpr std::chrono::seconds patience{1};  // commands that read a log should 
 
 std::string spool_line(const char* table, Json row) {
   row["table"] = table;
-  return row.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return dumped(row) + "\n";
 }
 
 std::string spool_lines(const LogRecord& record, int64_t run_id) {

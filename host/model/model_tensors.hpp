@@ -17,6 +17,7 @@ inline constexpr const char* embedding_weight = "tok_embeddings.weight";
 inline constexpr const char* hf_embedding_weight = "model.embed_tokens.weight";
 inline constexpr const char* output_weight = "output.weight";
 inline constexpr const char* hf_output_weight = "lm_head.weight";
+inline bool is_of_value_head(const std::string& tensor) { return tensor.starts_with("value_heads."); }
 
 struct ModelTensor {
   enum class Kind { embedding, norm, linear, bias };

@@ -50,9 +50,9 @@ Machine this_machine(const Experiment& experiment) {
 
 std::string misfit(const LocalRanks& ranks, const Machine& machine) {
   if (const auto available = machine.available_bytes; available && ranks.planned_bytes > *available / ranks.ranks)
-    return ranks_text(ranks) + " (tensors, planned; most in " + ranks.phase + ") take more memory than the " +
+    return ranks_text(ranks) + " (tensors, planned; most in " + ranks.phase + "): more than the " +
            mebibytes(*available) +
-           " available here; lower train.batch_size, train.sequence_length or the model's size, raise "
+           " of memory available here; lower train.batch_size, train.sequence_length or the model's size, raise "
            "parallel.activation_checkpointing, shard more (parallel.strategy), or start fewer processes; `wmtp-host "
            "plan` compares strategies";
   if (!ranks.oversubscribe && ranks.ranks > max_ranks_per_core * machine.cores)

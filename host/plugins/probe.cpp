@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/installation.hpp"
+#include "base/json_text.hpp"
 #include "base/sha256.hpp"
 #include "base/system_limits.hpp"
 #include "base/text.hpp"
@@ -125,7 +126,7 @@ PluginDescription probe_plugin(const std::filesystem::path& file) {
 PluginCheckResult check_plugin(const PluginSetting& plugin, const PluginSetting* inner) {
   Json settings{{"plugin", plugin}};
   if (inner) settings["inner"] = *inner;
-  const std::string probe_request = settings.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string probe_request = dumped(settings);
   const bool is_file = !plugin.description.path.empty();
   const FileStamp stamp = is_file ? check_library_file(plugin.description.path) : FileStamp{};
   const ProbeCache cache(is_file ? ProbeCache::usual_folder() : "", program_version());
@@ -143,8 +144,7 @@ PluginCheckResult check_plugin(const PluginSetting& plugin, const PluginSetting*
 Json request_trials(const PluginSetting& plugin, const std::string& device, size_t count) {
   const std::chrono::milliseconds limit = probe_program().limit, total_limit = limit * (int64_t(count) + 1);
   const Json probe_request{{"plugin", plugin}, {"device", device}, {"limit_ms", limit.count()}};
-  const ChildResult child =
-      run_probe({"try", probe_request.dump(-1, ' ', false, Json::error_handler_t::replace)}, total_limit);
+  const ChildResult child = run_probe({"try", dumped(probe_request)}, total_limit);
   return parse_reply(child, plugin.description.name, total_limit, running_trial);
 }
 

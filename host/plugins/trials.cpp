@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "base/json_text.hpp"
 #include "plugins/probe.hpp"
 
 namespace wmtp {
@@ -61,7 +62,7 @@ std::string serve_trials(const std::string& request, const std::function<int(con
       replies.push_back({{"passed", false}, {"message", error.what()}});
     }
   }
-  return replies.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return dumped(replies);
 }
 
 }  // namespace wmtp

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/json_text.hpp"
+
 namespace wmtp {
 
 SocketChild::SocketChild(ChildRequest request, bool has_stdout) : child_(start(std::move(request), has_stdout)) {}
@@ -50,9 +52,7 @@ std::optional<std::string> SocketChild::receive(int limit_ms, size_t longest) {
 
 void SocketChild::end_input() { shutdown(socket_.get(), SHUT_WR); }
 
-bool SocketChild::send_json(const OrderedJson& message) {
-  return send(message.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
-}
+bool SocketChild::send_json(const OrderedJson& message) { return send(dumped(message)); }
 
 std::optional<Json> SocketChild::receive_json(int limit_ms, size_t longest) {
   const auto line = receive(limit_ms, longest);

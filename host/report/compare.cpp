@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "report/student_t.hpp"
 
@@ -434,7 +435,7 @@ void print_json(std::ostream& out, const Comparison& comparison) {
     }
     all["metrics"][name] = {{"last", figures}, {"difference_from_first", differences}};
   }
-  out << all.dump(1, ' ', false, OrderedJson::error_handler_t::replace) << '\n';
+  out << dumped(all, 1) << '\n';
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/error.hpp"
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "experiment/canonical.hpp"
@@ -106,7 +107,7 @@ void print_json_run(std::ostream& out, const LogReader& log, OrderedJson run, in
   run["evaluations"] = objects_of(log.query(select_evaluations, {id}));
   run["text_losses"] = objects_of(text_losses(log, id));
   run["events"] = objects_of(log.query(select_events, {id}));
-  out << run.dump(1, ' ', false, OrderedJson::error_handler_t::replace) << '\n';
+  out << dumped(run, 1) << '\n';
 }
 
 /// Means over at most 120 intervals of steps, so that a long run costs no more than a short one.

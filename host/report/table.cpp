@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "report/terminal.hpp"
 
@@ -68,8 +69,7 @@ void print_row(std::ostream& out, const std::vector<std::string>& cells, const s
 
 void print_json(std::ostream& out, const Table& table) {
   out << '[';
-  for (size_t row = 0; row < table.rows.size(); ++row)
-    out << (row ? ",\n " : "\n ") << row_object(table, row).dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  for (size_t row = 0; row < table.rows.size(); ++row) out << (row ? ",\n " : "\n ") << dumped(row_object(table, row));
   out << (table.rows.empty() ? "]\n" : "\n]\n");
 }
 

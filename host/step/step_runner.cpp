@@ -245,11 +245,7 @@ void StepRunner::run_parallel(MicroBatchContext& step, const HeadInputs& inputs,
       const GatherScope block(*head_unit(k), head_unit(k + 1));
       const bool is_reached = backward_.reaches_head(k);
       const Tensor input = is_reached ? as_leaf(inputs.trunk) : inputs.trunk;
-      Tensor hidden;
-      {
-        const at::AutoGradMode grad(is_reached);
-        hidden = model_.normed(run_head(k, input, {}, context));
-      }
+      const Tensor hidden = run_head(k, input, {}, context, is_reached).hidden;
       if (is_reached) {
         const Tensor d_trunk = differentiate(hidden, input, token_loss_->gradient(step, k, hidden.detach()));
         if (k == 1 || !config_.detach_heads) d_inputs.trunk.add_(d_trunk);
@@ -272,8 +268,8 @@ void StepRunner::run_chained(MicroBatchContext& step, const HeadInputs& inputs, 
   for (int64_t k = 1; k < std::max(model_.num_heads(), first); ++k) {
     const Phase phase("head_" + std::to_string(k));
     const GatherScope block(*head_unit(k), head_unit(k + 1));
-    read.push_back(run_head(k, read.back(), embedded_for(k, inputs), context));
-    const Tensor hidden = model_.normed(read.back());
+    const auto [output, hidden] = run_head(k, read.back(), embedded_for(k, inputs), context, /*graph=*/false);
+    read.push_back(output);
     if (backward_.reaches_head(k))
       d_hidden.push_back(token_loss_->gradient(step, k, hidden));
     else
@@ -290,18 +286,13 @@ void StepRunner::run_chained(MicroBatchContext& step, const HeadInputs& inputs, 
       Tensor embedded = embedded_for(k, inputs);
       const bool embeds = embedded.defined();
       if (embeds) embedded.requires_grad_(true);  // for enorm even if the embedding is frozen
-      Tensor output, hidden;
-      {
-        const at::AutoGradMode grad(true);
-        output = run_head(k, input, embedded, context);
-        hidden = model_.normed(output);
-      }
+      const auto [output, hidden] = run_head(k, input, embedded, context, /*graph=*/true);
       if (k == model_.num_heads()) d_hidden.push_back(token_loss_->gradient(step, k, hidden.detach()));
       std::vector<Tensor> outputs{hidden}, d_outputs{std::move(d_hidden.back())}, head_inputs{input};
       d_hidden.pop_back();
       if (d_output.defined()) {
         if (step.compares_heads()) compared = own_gradients(hidden, d_outputs[0], output, compared, input);
-        outputs.push_back(std::move(output));
+        outputs.push_back(output);
         d_outputs.push_back(std::move(d_output));
       }
       if (embeds) head_inputs.push_back(embedded);
@@ -353,10 +344,7 @@ HeadAlignment StepRunner::aligned(const HeadInputs& inputs, const ForwardContext
   for (int64_t k = 1; k <= model_.num_heads(); ++k) {
     const GatherScope block(*head_unit(k), head_unit(k + 1));
     const Tensor input = as_leaf(inputs.trunk);
-    const auto hidden = [&] {
-      const at::AutoGradMode grad(true);
-      return model_.normed(run_head(k, input, {}, context));
-    }();
+    const Tensor hidden = run_head(k, input, {}, context, /*graph=*/true).hidden;
     aligner.add(differentiate(hidden, input, of_hidden(k, hidden.detach())));
   }
   return aligner.result();
@@ -368,19 +356,15 @@ std::vector<Tensor> StepRunner::chained_gradients(const HeadInputs& inputs, cons
   std::vector<Tensor> read{inputs.trunk}, d_hidden, gradients;
   for (int64_t k = 1; k < model_.num_heads(); ++k) {
     const GatherScope block(*head_unit(k), head_unit(k + 1));
-    read.push_back(run_head(k, read.back(), embedded_for(k, inputs), context));
-    d_hidden.push_back(of_hidden(k, model_.normed(read.back())));
+    const auto [output, hidden] = run_head(k, read.back(), embedded_for(k, inputs), context, /*graph=*/false);
+    read.push_back(output);
+    d_hidden.push_back(of_hidden(k, hidden));
   }
   for (int64_t k = model_.num_heads(); k >= 1; --k) {
     const GatherScope block(*head_unit(k), head_unit(k - 1));
     const Tensor input = as_leaf(read.back());
     read.pop_back();
-    Tensor output, hidden;
-    {
-      const at::AutoGradMode grad(true);
-      output = run_head(k, input, embedded_for(k, inputs), context);
-      hidden = model_.normed(output);
-    }
+    const auto [output, hidden] = run_head(k, input, embedded_for(k, inputs), context, /*graph=*/true);
     if (k == model_.num_heads()) d_hidden.push_back(of_hidden(k, hidden.detach()));
     gradients = own_gradients(hidden, d_hidden.back(), output, gradients, input);
     d_hidden.pop_back();
@@ -388,10 +372,11 @@ std::vector<Tensor> StepRunner::chained_gradients(const HeadInputs& inputs, cons
   return gradients;
 }
 
-/// A head's output, of which its block reads `input`.
-Tensor StepRunner::run_head(int64_t head, const Tensor& input, const Tensor& embedded,
-                            const ForwardContext& context) const {
-  return model_.head_block(head).forward(input, model_.rotary(), context, embedded);
+StepRunner::HeadOutput StepRunner::run_head(int64_t head, const Tensor& input, const Tensor& embedded,
+                                            const ForwardContext& context, bool graph) const {
+  const at::AutoGradMode grad(graph);
+  const Tensor output = model_.head_block(head).forward(input, model_.rotary(), context, embedded);
+  return {output, model_.normed(output)};
 }
 
 /// Returns the normed hidden states of a head, without gradients. Call it for each head, in order.
@@ -400,9 +385,9 @@ std::function<Tensor(int64_t)> StepRunner::heads_in_order(const HeadInputs& inpu
   return [this, inputs, context, read = inputs.trunk](int64_t head) mutable {
     ShardUnit *const unit = head_unit(head), *const next = head_unit(head + 1);
     const GatherScope block(*unit, next == unit ? next : nullptr);
-    const Tensor output = run_head(head, read, embedded_for(head, inputs), context);
+    const auto [output, hidden] = run_head(head, read, embedded_for(head, inputs), context, /*graph=*/false);
     if (is_chained_) read = output;
-    return model_.normed(output);
+    return hidden;
   };
 }
 

@@ -129,8 +129,12 @@ class StepRunner {
   template <class Evaluate>
   void after_weighing(MicroBatchContext& step, const ForwardContext& context, Evaluate evaluate);
   std::function<at::Tensor(int64_t head)> heads_in_order(const HeadInputs& inputs, const ForwardContext& context) const;
-  at::Tensor run_head(int64_t head, const at::Tensor& input, const at::Tensor& embedded,
-                      const ForwardContext& context) const;
+  struct HeadOutput {
+    at::Tensor output, hidden;  // before the final norm, as the next chained head reads it, and after it
+  };
+  /// `graph`: whether it can be differentiated. `input`: what the head's block reads.
+  HeadOutput run_head(int64_t head, const at::Tensor& input, const at::Tensor& embedded, const ForwardContext& context,
+                      bool graph) const;
   void read_alignment(MicroBatchContext& step, const HeadInputs& inputs, const ForwardContext& context);
   /// The gradient of a head's loss with respect to its hidden states [B,L,D].
   using HiddenGradient = std::function<at::Tensor(int64_t head, const at::Tensor& hidden)>;

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <set>
 
+#include "base/json_text.hpp"
 #include "base/random.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
@@ -146,7 +147,7 @@ Json tuning_definition(const Study& study) {
 
 void flatten(const Json& json, const std::string& path, std::map<std::string, std::string>& found) {
   if (!json.is_object()) {
-    found[path] = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+    found[path] = dumped(json);
     return;
   }
   for (const auto& [key, value] : json.items()) flatten(value, path.empty() ? key : path + "." + key, found);
@@ -294,9 +295,7 @@ std::vector<std::string> input_changes(const Json& then, const Json& now) {
   return then.is_object() && now.is_object() ? definition_changes(then, now) : std::vector<std::string>();
 }
 
-std::string study_hash(const Json& definition) {
-  return sha256_hex(definition.dump(-1, ' ', false, Json::error_handler_t::replace));
-}
+std::string study_hash(const Json& definition) { return sha256_hex(dumped(definition)); }
 
 std::vector<std::string> definition_changes(const Json& then, const Json& now) {
   std::map<std::string, std::string> before, after;

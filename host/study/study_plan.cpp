@@ -1,6 +1,7 @@
 #include "study/study_plan.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "base/text.hpp"
 #include "job/stages.hpp"
@@ -104,9 +105,15 @@ class Planner {
         seconds += *member.seconds;
         operations += member.cost.operations_per_step * double(*member.cost.steps);
       }
+    std::map<Precision, double> newest;  // rates, each of which takes the plan of a run
+    const auto newest_rate = [&](const Job& job) {
+      const auto [known, is_new] = newest.try_emplace(job.experiment.parallel.precision);
+      if (is_new) known->second = rate_of_newest_run(job, catalog);
+      return known->second;
+    };
     const auto scaled = [&](const MemberCost& cost, const Job& job) -> std::optional<double> {
       if (!cost.steps) return std::nullopt;
-      const double rate = operations > 0 ? operations / seconds : double(cost.ranks) * rate_of_newest_run(job, catalog);
+      const double rate = operations > 0 ? operations / seconds : double(cost.ranks) * newest_rate(job);
       if (rate == 0) return std::nullopt;
       return cost.operations_per_step * double(*cost.steps) / rate;
     };
@@ -203,7 +210,7 @@ void print_costs(std::ostream& out, const Study& study, const StudyPlan& plan) {
 
 void print_differences(std::ostream& out, const Study& study, const StudyPlan& plan) {
   Table table{
-      {"member", "s.d. of differences", "of seeds in the log", "shown alone", "shown by Holm's first test"}, {}, false};
+      {"member", "s.d. of differences", "of seeds in the log", "detectable alone", "by Holm's first test"}, {}, false};
   for (size_t i = 0; i < plan.members.size(); ++i) {
     const MemberPlan& member = plan.members[i];
     if (study.is_control(i)) continue;

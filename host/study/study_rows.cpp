@@ -1,5 +1,6 @@
 #include "study/study_rows.hpp"
 
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "log/log_reader.hpp"
 #include "log/open_log.hpp"
@@ -8,11 +9,9 @@
 namespace wmtp {
 namespace {
 
-std::string text_of(const auto& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 void insert(Database& log, const std::string& study, const Json& definition, const Json& estimate) {
   Statement(log, "INSERT INTO study_plans (study, hash, planned_at, definition, estimate) VALUES (?1, ?2, ?3, ?4, ?5)")
-      .run(study, study_hash(definition), utc_now(), text_of(definition), text_of(estimate));
+      .run(study, study_hash(definition), utc_now(), dumped(definition), dumped(estimate));
 }
 
 }  // namespace
@@ -67,7 +66,7 @@ void store_report(const std::filesystem::path& database, OrderedJson report, con
   Statement(log,
             "INSERT OR REPLACE INTO study_reports (study, hash, made_ns, report, curves, differences) "
             "VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
-      .run(report.at("study").get<std::string>(), report.at("hash").get<std::string>(), now_ns(), text_of(report),
+      .run(report.at("study").get<std::string>(), report.at("hash").get<std::string>(), now_ns(), dumped(report),
            curves_svg, differences_svg);
 }
 

@@ -3,6 +3,7 @@
 #include "base/crc32c.hpp"
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 
 namespace wmtp {
@@ -39,7 +40,7 @@ void check_equal_states(const std::string& pipeline, const std::map<std::string,
   if (channels.size() == 1) return;
   Json mine = Json::object();
   for (const auto& [name, state] : pipeline_state) mine[name] = state_text(state);
-  const std::string report = mine.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string report = dumped(mine);
   const double sum = crc32c(report.data(), report.size());
   const at::Tensor sums = channels.all_gather(at::full({1}, sum, at::kDouble), what);
   if (sums.eq(sums[0]).all().item<bool>()) return;

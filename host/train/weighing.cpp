@@ -19,12 +19,11 @@ namespace wmtp {
 namespace {
 
 ActivePipeline open_weighting(const Session& session, const Experiment& experiment) {
-  const auto setting = [&](const PluginChoice& choice) {
-    return PluginSetting{session.catalog().describe(PluginKind::pipeline, choice.plugin), given_options(choice)};
-  };
+  const Catalog& catalog = session.catalog();
   std::optional<PluginSetting> inner;
-  if (experiment.inner) inner = setting(*experiment.inner);
-  return open_pipeline(setting(experiment.pipeline), inner ? &*inner : nullptr, experiment);
+  if (experiment.inner) inner = plugin_setting(catalog, PluginKind::pipeline, *experiment.inner);
+  return open_pipeline(plugin_setting(catalog, PluginKind::pipeline, experiment.pipeline), inner ? &*inner : nullptr,
+                       experiment);
 }
 
 Prepared prepare_and_open(const Session& session, const Experiment& experiment, int64_t data_ranks, bool weights) {

@@ -9,6 +9,7 @@
 #include <limits>
 #include <span>
 
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "log/spool.hpp"
 #include "report/compare.hpp"
@@ -235,10 +236,6 @@ std::optional<OrderedJson> new_points(const DrawnSeries& drawn, double smoothing
 }
 
 }  // namespace
-
-std::string dumped(const OrderedJson& value) {
-  return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
-}
 
 OrderedJson number_json(double value) {
   if (std::isnan(value)) return "nan";

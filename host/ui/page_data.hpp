@@ -24,9 +24,6 @@
 namespace wmtp {
 using SharedText = std::shared_ptr<const std::string>;
 
-/// Serializes JSON, replacing invalid UTF-8 from the log with U+FFFD.
-std::string dumped(const OrderedJson& value);
-
 /// Nine significant digits, the precision of fp32; "nan", "inf" or "-inf" if not finite.
 OrderedJson number_json(double value);
 

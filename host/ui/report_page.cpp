@@ -5,6 +5,7 @@
 
 #include "base/embedded.hpp"
 #include "base/error.hpp"
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "ui/routes.hpp"
 

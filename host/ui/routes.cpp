@@ -7,6 +7,7 @@
 
 #include "base/embedded.hpp"
 #include "base/error.hpp"
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 
 namespace wmtp {
@@ -140,7 +141,7 @@ bool is_loopback(std::string host) {
 }
 
 PageResponse error(int status, const std::string& text) {
-  return {status, "application/json", dumped({{"error", text}})};
+  return {status, "application/json", dumped(OrderedJson{{"error", text}})};
 }
 
 PageResponse response_or_error(const std::function<PageResponse()>& answer) {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json_text.hpp"
 #include "report/compare.hpp"
 #include "ui/page_data.hpp"
 
@@ -50,7 +51,7 @@ void add_differing_values(const LogReader& log, size_t runs, ObjectText& differi
     ObjectText values;
     for (const int64_t run : key.equal) values.add(quoted(run), key.value);
     for (const auto& [run, value] : key.others) values.add(quoted(run), value);
-    differing.add(dumped(name), values.end());
+    differing.add(dumped(OrderedJson(name)), values.end());
   }
 }
 
@@ -83,7 +84,7 @@ void add_quantities(const LogReader& log, size_t runs, ObjectText& quantities) {
   });
   take_run();
   for (auto& [name, metric] : metrics)
-    if (metric.numbers.size() > 1 || metric.runs < runs) quantities.add(dumped(name), metric.values.end());
+    if (metric.numbers.size() > 1 || metric.runs < runs) quantities.add(dumped(OrderedJson(name)), metric.values.end());
 }
 
 /// The name that an experiment's text gives, without the values of a sweep: of the first line `name = "…"`. A regular
@@ -118,12 +119,12 @@ std::string configs_text(const LogReader& log, size_t runs) {
   // Members of a sweep have the text of their experiment in common.
   log.each_row("SELECT id, name, substr(experiment_toml, 1, 4096) FROM runs", {}, [&](const Statement& row) {
     const std::string base = name_in(row.text(2));
-    sweeps.add(quoted(row.integer(0)), dumped(base.empty() ? row.text(1) : base));
+    sweeps.add(quoted(row.integer(0)), dumped(OrderedJson(base.empty() ? row.text(1) : base)));
   });
   keys.add("\"sweep\"", sweeps.end());
   answer.add("\"keys\"", keys.end());
   answer.add("\"quantities\"", quantities.end());
-  answer.add("\"why_no_difference\"", dumped(why_no_difference));
+  answer.add("\"why_no_difference\"", dumped(OrderedJson(why_no_difference)));
   return answer.end();
 }
 

@@ -388,7 +388,7 @@ def test_an_experiment_with_a_mistake_is_refused_as_by_run(place):
 
 TOO_LONG = {"train__sequence_length": 1 << 20, "train__batch_size": 1 << 10, "train__steps": 1,
             "data": {"kind": "random"}}
-TAKE_TOO_MUCH = r"2 ranks of [\d,]{6,} MiB each .*take more memory than the [\d,]+ MiB available here; lower"
+TAKE_TOO_MUCH = r"2 ranks of [\d,]{6,} MiB each .*more than the [\d,]+ MiB of memory available here; lower"
 
 
 def test_ranks_that_the_memory_cannot_hold_are_refused_before_one_starts(place):

@@ -24,9 +24,6 @@ namespace {
 using at::Tensor;
 namespace fs = std::filesystem;
 
-/// Checkpoints contain the value heads, too.
-bool is_of_value_head(const std::string& name) { return name.starts_with("value_heads."); }
-
 /// All that trains, except value heads.
 std::vector<ParameterSet> sets_of_adapter(const ShardedModel& model) {
   std::vector<ParameterSet> sets = parameter_sets(model);

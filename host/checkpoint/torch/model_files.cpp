@@ -165,8 +165,7 @@ void load_model(const std::filesystem::path& weights, ShardedModel& model) {
   for (const ModelTensor& tensor : model_tensors(model.config()))
     if (!tensor.may_be_zero()) not_zero.insert(tensor.name);
   const auto read = [&](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
-    const bool may_initialize =
-        spec.name.starts_with("value_heads.") ? spec.trains : adapter && adapter->holds(spec.name);
+    const bool may_initialize = is_of_value_head(spec.name) ? spec.trains : adapter && adapter->holds(spec.name);
     const auto tensor = source.find(spec.name, spec.shape, may_initialize);
     if (tensor) tensor->read(begin, count, out);
     // A part may hold only zeros, as rows of unused ids do; only then is the tensor looked at as a whole.

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/json.hpp"
+#include "base/json_text.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
@@ -169,7 +170,7 @@ void print_json(const Generated& result, const std::filesystem::path& model) {
     json["speed_up"] = per(result.plain->seconds, result.seconds);
   }
   // A text may end in the middle of a character.
-  std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+  std::cout << dumped(json, 2) << '\n';
 }
 
 std::string summary_of(const Generated& result) {

@@ -3,6 +3,7 @@ json` writes them, and their ids. A run is found again by its tag wmtp.id; one t
 skipped, one that is not is deleted and pushed again. Prints a line for each run; a failure is one line on stderr."""
 import json
 import math
+import os
 import shlex
 import sys
 from datetime import datetime
@@ -65,6 +66,8 @@ def deleted(experiment, uri):
 
 def main():
     file, uri = sys.argv[1:]
+    # Seven, the client's default, take over two minutes, longer than a run waits for a server that is not there.
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")
     try:
         from mlflow import MlflowClient, entities
     except ImportError as error:

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "base/json_text.hpp"
 #include "base/log.hpp"
 #include "experiment/load/load.hpp"
 #include "job/job_request.hpp"
@@ -154,7 +155,7 @@ void serve_plans(const std::vector<std::filesystem::path>& plugin_folders) {
   kernels::set_device_rows(&rows);
   Plans plans(plugin_folders);
   for (std::string line; std::getline(std::cin, line);)
-    if (!send_line(STDIN_FILENO, plans.reply(line).dump(-1, ' ', false, Json::error_handler_t::replace))) return;
+    if (!send_line(STDIN_FILENO, dumped(plans.reply(line)))) return;
 }
 
 }  // namespace wmtp

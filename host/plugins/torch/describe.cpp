@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "base/json_text.hpp"
 #include "plugins/catalog.hpp"
 #include "plugins/description_json.hpp"
 #include "plugins/probe.hpp"
@@ -177,7 +178,7 @@ std::string check_plugin_options(const std::string& request) {
   } catch (const OptionError& error) {
     result.mistake = mistake_of(error, plugin, wrapped);
   }
-  return Json(result).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return dumped(Json(result));
 }
 
 std::string describe_plugin_file(const std::string& file) {

@@ -10,12 +10,13 @@
 
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "base/json_text.hpp"
 
 namespace wmtp {
 namespace {
 
 std::string refusal(ExitStatus status, const std::string& text) {
-  return Json{{"refused", text}, {"status", int(status)}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return dumped(Json{{"refused", text}, {"status", int(status)}});
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "data/torch/batch_rows.hpp"
+#include "model/model_tensors.hpp"
 #include "plugins/torch/boundary.hpp"
 
 namespace wmtp {
@@ -105,7 +106,7 @@ Experiment small_experiment(const SmallParts& parts, Weighting* weighting) {
 /// Makes values differ between tokens; initially they are all zero.
 void draw_value_head(ShardedModel& model, double scale) {
   model.fill([&](const ParameterSpec& spec, int64_t begin, int64_t count, float* out) {
-    if (!spec.name.starts_with("value_heads.")) return false;
+    if (!is_of_value_head(spec.name)) return false;
     for (int64_t i = 0; i < count; ++i) out[i] = float(scale * std::sin(double(begin + i + 1)));
     return true;
   });
