@@ -119,9 +119,10 @@ class Sweep {
     std::map<std::string, std::array<std::vector<double>, 2>> losses;
     std::set<std::pair<std::string, std::string>> known;  // names with hashes
     for (size_t i = 0; i < members_.size(); ++i) {
-      const RunEnd& found_here = found(i);
-      outcome.ends.push_back(found_here.run != 0 ? found_here : RunEnd{0, members_[i].code});
-      const auto row = result_of(i, outcome.ends.back());
+      RunEnd end = found(i);
+      if (end.run == 0) end.code = members_[i].code;
+      outcome.ends.push_back(end);
+      const auto row = result_of(i, end);
       const bool is_new = known.emplace(row[0], members_[i].hash).second;
       for (size_t k = 0; is_new && k < 2; ++k)
         if (row[4 + k].is_number()) losses[row[0]][k].push_back(row[4 + k]);
@@ -217,7 +218,7 @@ class Sweep {
   }
 
   /// The run that is a member's result: the newest finished one, or, if that counts, the newest one if a guard stopped
-  /// it. It is looked for once it may be there, because that reads a whole model.
+  /// it. Once found it is kept, because the search verifies a whole model.
   const RunEnd& found(size_t i) {
     Member& member = members_[i];
     if (member.found.run != 0) return member.found;

@@ -398,7 +398,7 @@ def test_ranks_that_the_memory_cannot_hold_are_refused_before_one_starts(place):
     file = place.write(**TOO_LONG)
     shown = place.host("plan", file).out
     assert re.search(r"^  machine     does not fit: " + TAKE_TOO_MUCH, shown, re.MULTILINE), shown
-    assert "take more memory" in planned(place, file)["misfit"]
+    assert "of memory available here" in planned(place, file)["misfit"]
     assert planned(place, place.write())["misfit"] is None
     assert "does not fit" not in place.host("plan", place.write()).out
 

@@ -100,7 +100,7 @@ void add_checkpoint(CommandLine& line) {
   auto& one = line.add("checkpoint verify",
                        "verify every checksum of a checkpoint or model\n\n"
                        "examples:\n  wmtp-host checkpoint verify rho1\n"
-                       "  wmtp-host checkpoint verify runs/2-rho1/step-000200\n",
+                       "  wmtp-host checkpoint verify runs/2-rho1/model\n",
                        [options](const GlobalOptions& globals) { return verify(*options, globals); });
   add_option(one, "MODEL", options->path, "run (RUN, RUN@STEP or RUN@best), or the folder of a checkpoint or model",
              required);

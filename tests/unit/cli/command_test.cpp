@@ -264,9 +264,9 @@ TEST_F(CommandTest, DistinguishesInvalidFromUnknownPluginNames) {
 }
 
 TEST_F(CommandTest, RefusesAMissingCheckpoint) {
-  const auto refused = host("checkpoint verify absent");
-  EXPECT_EQ(refused.code, 4);
-  EXPECT_TRUE(has(refused.err, "absent"));
+  const auto refused = host("checkpoint verify there/absent");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_TRUE(has(refused.err, "there/absent does not exist; wanted a model's folder, or a run's number or name"));
 }
 
 }  // namespace

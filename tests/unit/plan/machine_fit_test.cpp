@@ -12,9 +12,10 @@ constexpr int64_t mib = 1 << 20;
 
 TEST(Fit, RefusesRanksThatNeedMoreThanTheAvailableMemory) {
   EXPECT_EQ(misfit({4, 100 * mib, "head_1", false}, {2, 400 * mib}), "");
-  EXPECT_THAT(misfit({4, 101 * mib, "head_1", false}, {2, 400 * mib}),
-              AllOf(HasSubstr("4 ranks of 101 MiB each"), HasSubstr("most in head_1"), HasSubstr("400 MiB available"),
-                    HasSubstr("train.batch_size"), HasSubstr("fewer processes")));
+  EXPECT_THAT(
+      misfit({4, 101 * mib, "head_1", false}, {2, 400 * mib}),
+      AllOf(HasSubstr("4 ranks of 101 MiB each"), HasSubstr("most in head_1"), HasSubstr("400 MiB of memory available"),
+            HasSubstr("train.batch_size"), HasSubstr("fewer processes")));
   EXPECT_EQ(misfit({4, int64_t{1} << 60, "head_1", false}, {2, std::nullopt}), "")
       << "the device's memory is not checked";
 }
