@@ -360,8 +360,7 @@ class Experiments {
     if (has_model())
       return "\n[model]\nweights = " + quoted(model_.string()) + "\nfuture_tokens = 4\nnew_heads = \"copy\"\n";
     return "\n[model]\ndim = 128\nlayers = 6             # 2 of the trunk, and one for each of the 4 future tokens\n"
-           "heads = 4\nfuture_tokens = 4\n" +
-           vocabulary_;
+           "heads = 4\nfuture_tokens = 4\n" + vocabulary_;
   }
 
   std::string data() const {

@@ -27,9 +27,9 @@ int64_t data_ranks_of(const LogReader& log, int64_t run);
 /// hash does not tell the number of ranks, on which that depends without train.global_batch_size.
 bool reads_as_many(const LogReader& log, int64_t run, const Experiment& experiment);
 
+using RunFilter = std::function<bool(const LogReader&, int64_t run)>;
 /// The newest finished run with this hash whose model/ passes verification; `since`: as in ResumeRule. `fits`: what
 /// else is wanted of a run.
-using RunFilter = std::function<bool(const LogReader&, int64_t run)>;
 std::optional<RunInfo> reusable_run(const std::string& config_hash, const std::filesystem::path& database,
                                     const std::string& since = "", const RunFilter& fits = nullptr);
 

@@ -23,9 +23,7 @@ namespace {
 RunFilter of_as_many_sequences(const Experiment& experiment) {
   return [&experiment](const LogReader& log, int64_t run) {
     if (reads_as_many(log, run, experiment)) return true;
-    const auto read = [&](int64_t data_ranks) {
-      return std::to_string(sequences_per_step(experiment.train, data_ranks));
-    };
+    const auto read = [&](int64_t ranks) { return std::to_string(sequences_per_step(experiment.train, ranks)); };
     log_warning("run " + std::to_string(run) + " counts as another configuration: its steps read " +
                 read(data_ranks_of(log, run)) + " sequences, and those of these ranks " +
                 read(data_ranks(experiment.parallel, experiment.parallel.processes)) +

@@ -190,7 +190,8 @@ OrderedJson RecordFields::message(const std::string& place, const OrderedJson& g
   };
   if (!given.is_object()) return refused("", &given, "a message");
   const auto member = [&](const std::string& name) { return find_field(given, name); };
-  for (const std::string& name : media) refuse_unread(place + "." + name, member(name));
+  for (const std::string& name : media)
+    if (const OrderedJson* value = member(name)) refuse_unread(place + "." + name, value);
   const auto wrong_weight = [&](const std::string& role) -> std::string {
     for (const std::string& name : masks)
       if (const OrderedJson* value = member(name); role == "assistant" && value && *value != 0 && *value != false)
