@@ -25,7 +25,7 @@ fs::path set_aside(const fs::path& folder) {
 /// Whether this is the name of a draft of a checkpoint or a model.
 bool is_draft_of_run(const std::string& name) {
   const std::string target = draft_target(name);
-  return target == "model" || target == "adapter" || parse_checkpoint_step(target) >= 0;
+  return target.starts_with("model") || target == "adapter" || parse_checkpoint_step(target) >= 0;
 }
 
 }  // namespace
@@ -90,6 +90,10 @@ std::vector<fs::path> remove_leftovers(const fs::path& run_folder) {
     if (lock.get() < 0) continue;
     remove_folder(path);
     leftovers.push_back(path);
+  }
+  if (const fs::path copy = run_folder / prompts_model_name; is_there(copy)) {
+    remove_folder(copy);
+    leftovers.push_back(copy);
   }
   return leftovers;
 }

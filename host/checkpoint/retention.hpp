@@ -42,7 +42,11 @@ std::vector<std::filesystem::path> apply_retention(const std::filesystem::path& 
 /// newest if several have it), judged by their manifests, without verification; nullopt if there is none.
 std::optional<IntactCheckpoint> best_checkpoint(const std::vector<std::filesystem::path>& folders);
 
-/// Removes the drafts of checkpoints, model and adapter whose process no longer exists. Returns the removed folders.
+/// In the run's folder, while log.prompts are continued: the model that continues them.
+constexpr const char* prompts_model_name = "model-for-prompts";
+
+/// Removes the drafts of checkpoints, models and the adapter whose process no longer exists, and the model of prompts.
+/// Returns the removed folders. [the run is not active]
 std::vector<std::filesystem::path> remove_leftovers(const std::filesystem::path& run_folder);
 
 }  // namespace wmtp

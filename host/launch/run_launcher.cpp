@@ -40,9 +40,11 @@ RunRow run_row_in(const std::filesystem::path& file) {
   return row;
 }
 
-/// Closes the row of a run whose rank 0 did not; returns whether it was open.
+/// Closes the row of a run whose rank 0 did not; returns whether it was open. A finished run that was stopped while it
+/// sent its metrics to trackers stays finished.
 bool close_row(const std::filesystem::path& database, const RunRow& row, const LaunchResult& result) {
   if (row.id == 0 || row.ended == result.status) return false;
+  if (row.ended == ExitStatus::done && result.stop_requested) return false;
   try {
     return close_lost_run(database, row.id, row.key, result.status, result.reason);
   } catch (const Error& error) {  // the exit code of the ranks takes precedence
@@ -116,7 +118,9 @@ RunLauncher::RunLauncher(const JobRequest& request, SourceTexts& texts)
     : texts_(texts),
       catalog_(request.plugin_folders),
       job_(make_job(request, catalog_, texts)),
-      hashes_(catalog_, job_.database) {}
+      hashes_(catalog_, job_.database) {
+  load_spools(job_.database);  // which may have the end of a run
+}
 
 void RunLauncher::log_stages() {
   const std::vector<RunPlan> stages = plan_stages(job_.experiment, hashes_, ResumeRule());

@@ -16,18 +16,22 @@ bool LogQueue::push(LogRecord record) {
   return true;
 }
 
-void LogQueue::take(std::deque<LogRecord>& into, std::chrono::milliseconds longest) {
+bool LogQueue::take(std::deque<LogRecord>& into, std::chrono::milliseconds longest) {
   std::deque<LogRecord> taken;
+  bool flushes = false;
   {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, longest, [&] { return stopped_ || !records_.empty(); });
+    changed_.wait_for(lock, longest, [&] { return stopped_ || !records_.empty() || flushes_begun_ > flushes_seen_; });
     taken.swap(records_);
+    flushes_seen_ = flushes_begun_;
+    flushes = flushes_seen_ > flushes_ended_;
   }
   if (into.empty()) {
     into.swap(taken);
   } else {
     std::move(taken.begin(), taken.end(), std::back_inserter(into));
   }
+  return flushes;
 }
 
 void LogQueue::release(int64_t rows) {
@@ -35,9 +39,25 @@ void LogQueue::release(int64_t rows) {
   rows_ -= rows;
 }
 
+void LogQueue::end_flushes() {
+  {
+    std::lock_guard lock(mutex_);
+    flushes_ended_ = flushes_seen_;
+  }
+  flushed_.notify_all();
+}
+
 bool LogQueue::stopped_within(std::chrono::milliseconds time) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, time, [&] { return stopped_; });
+  changed_.wait_for(lock, time, [&] { return stopped_ || flushes_begun_ > flushes_seen_; });
+  return stopped_;
+}
+
+void LogQueue::flush(std::chrono::milliseconds longest) {
+  std::unique_lock lock(mutex_);
+  const int64_t mine = ++flushes_begun_;
+  changed_.notify_one();
+  flushed_.wait_for(lock, longest, [&] { return stopped_ || flushes_ended_ >= mine; });
 }
 
 void LogQueue::stop() {
@@ -46,6 +66,7 @@ void LogQueue::stop() {
     stopped_ = true;
   }
   changed_.notify_all();
+  flushed_.notify_all();
 }
 
 }  // namespace wmtp

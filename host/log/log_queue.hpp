@@ -19,20 +19,26 @@ class LogQueue {
   /// Returns false and drops the record if the queue is full.
   bool push(LogRecord record);
 
-  /// [writer] Appends all records to `into`; waits up to `longest` for a record or for stop.
-  void take(std::deque<LogRecord>& into, std::chrono::milliseconds longest);
+  /// [writer] Appends all records to `into`; waits up to `longest` for a record, for flush or for stop. Returns whether
+  /// a flush waits.
+  bool take(std::deque<LogRecord>& into, std::chrono::milliseconds longest);
   /// [writer] Frees the capacity of `rows` taken rows after they are written or given up.
   void release(int64_t rows);
-  /// [writer] Waits up to `time` for stop; true if it was called.
+  /// [writer] All that it has taken is on disk, or cannot be written: ends the flushes that take() has seen.
+  void end_flushes();
+  /// [writer] Waits up to `time`, or until flush or stop is called; true if stop was.
   bool stopped_within(std::chrono::milliseconds time);
 
+  /// Waits up to `longest` until what has been pushed is on disk, or cannot be written, or stop is called.
+  void flush(std::chrono::milliseconds longest);
   void stop();
 
  private:
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable changed_, flushed_;
   std::deque<LogRecord> records_;
   int64_t rows_ = 0;
+  int64_t flushes_begun_ = 0, flushes_seen_ = 0, flushes_ended_ = 0;
   bool stopped_ = false;
 };
 

@@ -111,10 +111,12 @@ void LogWriter::work() {
   bool stopping = false;
   while (true) {
     const auto idle = std::chrono::duration_cast<std::chrono::milliseconds>(next_heartbeat_ - Clock::now());
-    take(failing_ ? 1ms : std::max(idle, 1ms));
+    const bool flushes = take(failing_ ? 1ms : std::max(idle, 1ms));
     pending_rows_ = count_rows(pending_);
     const bool due = Clock::now() >= next_heartbeat_;
-    if ((!pending_.empty() || due) && !try_commit() && should_spill(stopping)) spill();
+    const bool has_failed = (!pending_.empty() || due || flushes) && !try_commit(flushes);
+    if (has_failed && should_spill(stopping)) spill();
+    if (!has_failed || !only_locked_) queue_.end_flushes();
     if (stopping && (pending_.empty() || !only_locked_ || Clock::now() > deadline_)) return;
     const bool stop_requested = queue_.stopped_within(failing_ ? 2 * pace : pace);
     if (stop_requested && !stopping) {
@@ -124,29 +126,32 @@ void LogWriter::work() {
   }
 }
 
-void LogWriter::take(std::chrono::milliseconds longest) {
+bool LogWriter::take(std::chrono::milliseconds longest) {
   const auto known = std::ptrdiff_t(pending_.size());
-  queue_.take(pending_, longest);
-  if (!sink_) return;
+  bool flushes = queue_.take(pending_, longest);
+  if (!sink_) return flushes;
   try {
     sink_->receive(pending_.cbegin() + known, pending_.cend());
   } catch (const std::exception& error) {
     sink_.reset();
     log_warning(std::string("the run and its log continue, but ") + error.what());
     push(EventRecord{now_ns(), 0, "warning", "sink_failed", 0, error.what()});
-    queue_.take(pending_, 0ms);
+    flushes = queue_.take(pending_, 0ms);
   }
+  return flushes;
 }
 
-bool LogWriter::try_commit() {
+bool LogWriter::try_commit(bool flushes) {
   try {
     leave_moved_file();
+    if (flushes) set_synchronous_full(*database_);
     Transaction transaction(*database_);
     for (const LogRecord& record : pending_) rows_->write(record);
-    const bool beat = Clock::now() >= next_heartbeat_;
+    const bool beat = flushes || Clock::now() >= next_heartbeat_;  // a flush of nothing new needs a row, too
     if (beat) rows_->heartbeat();
     if (incomplete_) rows_->mark_incomplete();
     transaction.commit();
+    if (flushes) set_synchronous_normal(*database_);
     queue_.release(pending_rows_);
     pending_.clear();
     if (beat) next_heartbeat_ = Clock::now() + heartbeat_interval;

@@ -1,7 +1,8 @@
 // The thread that owns the database connection between a run's start and its end.
 //
-// Each wake-up (at most ten per second) is one transaction: all queued records, and the heartbeat if due. A failed
-// transaction is rolled back and its records are kept, in order, for the next attempt:
+// Each wake-up (at most ten per second, and one for each flush) is one transaction: all queued records, and the
+// heartbeat if due. A flush makes it and those before it durable. A failed transaction is rolled back and its records
+// are kept, in order, for the next attempt:
 //   locked   they wait until the lock is released, or until half of the queue's capacity is used;
 //   failing  (full, I/O, gone) they wait for 5 s, or until half of the capacity is used; after that, until a
 //            transaction succeeds again, the records of every failed wake-up are given up at once.
@@ -33,6 +34,9 @@ class LogWriter {
 
   /// [any thread] Never waits for file access.
   void push(LogRecord record);
+  /// [any thread] Waits up to `longest` until the records pushed so far are on disk. Returns at once if they cannot be
+  /// written for another reason than a lock.
+  void flush(std::chrono::milliseconds longest) { queue_.flush(longest); }
   /// Writes the remaining queue, waiting at most 15 s for a locked database, and ends the thread.
   void stop();
   /// Whether any row could not be written when it was made.
@@ -50,8 +54,8 @@ class LogWriter {
   using Clock = std::chrono::steady_clock;
 
   void work();
-  void take(std::chrono::milliseconds longest);
-  bool try_commit();
+  bool take(std::chrono::milliseconds longest);
+  bool try_commit(bool flushes);
   bool should_spill(bool stopping) const;
   void spill();
 

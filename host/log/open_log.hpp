@@ -19,7 +19,7 @@ Database open_log_for_writing(const std::filesystem::path& path, std::chrono::mi
 
 /// For the rows of steps: a power failure may lose the last ones, but does not damage the file.
 void set_synchronous_normal(Database& database);
-/// For a run's start and end: a commit is on disk.
+/// For a run's start and end, and a flush: a commit, and those before it, are on disk.
 void set_synchronous_full(Database& database);
 
 }  // namespace wmtp

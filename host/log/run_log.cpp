@@ -54,7 +54,7 @@ void insert_run(Database& database, const RunStart& start, int64_t id, const std
   Statement(database, "INSERT INTO run_keys (run_id, key) VALUES (?1, ?2)").run(id, key);
   Statement param(database, "INSERT INTO run_params (run_id, key, value_text, value_num) VALUES (?1, ?2, ?3, ?4)");
   for (const auto& [key, value] : start.params) {
-    param.run(id, key, std::visit(ParamText{}, value), std::visit(param_number, value));
+    param.run(id, key, param_text(value), std::visit(param_number, value));
   }
   if (!start.command.empty())
     Statement(database, "INSERT INTO run_commands (run_id, command) VALUES (?1, ?2)")
@@ -75,6 +75,8 @@ bool make_run_folder(const std::filesystem::path& folder) {
 }
 
 }  // namespace
+
+std::string param_text(const Value& value) { return std::visit(ParamText{}, value); }
 
 RunLog::RunLog(const std::filesystem::path& path, const RunStart& start, const SinkMaker& make_sink)
     : run_key_(random_token()) {
@@ -134,6 +136,8 @@ void RunLog::event(int64_t rank, const std::string& level, const std::string& ki
                    const std::string& message) {
   writer_->push(EventRecord{now_ns(), rank, level, kind, step, message});
 }
+
+void RunLog::flush(std::chrono::milliseconds longest) { writer_->flush(longest); }
 
 void RunLog::end(ExitStatus status) {
   if (ended_) return;

@@ -5,10 +5,12 @@
 // thread commits them in one transaction per wake-up. While the database is locked, full or gone, they wait in the
 // queue, then spill to a text file in the same folder, and the run is marked `log_incomplete` with one warning. A
 // deleted or replaced database is detected at the next commit; its rows and all new ones then go to a new file in the
-// same folder. A crash of this process loses at most the records of the last wake-up (WAL, synchronous NORMAL); the
-// run's start and end are committed with synchronous FULL.
+// same folder. A crash of this process loses at most the records of the last wake-up (WAL, synchronous NORMAL). The
+// run's start and end, and what was recorded before a flush, are on disk (synchronous FULL): each checkpoint waits for
+// a flush, so that a resumed run leaves no gap.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -40,6 +42,9 @@ struct RunStart {
   };
   std::vector<Plugin> plugins;
 };
+
+/// A setting's value as in run_params.value_text.
+std::string param_text(const Value& value);
 
 struct MemoryRecord {
   int64_t rank = 0, step = 0;
@@ -102,6 +107,9 @@ class RunLog {
   void checkpoint(int64_t step, const std::filesystem::path& path, int64_t bytes, const std::string& state);
   void event(int64_t rank, const std::string& level, const std::string& kind, int64_t step, const std::string& message);
 
+  /// Waits up to `longest` until what was recorded so far is on disk. Returns at once if the file cannot be written for
+  /// another reason than a lock. [any thread]
+  void flush(std::chrono::milliseconds longest);
   /// Drains the queue (bounded wait) and writes status (0: finished, 75: interrupted, else failed), exit_code and
   /// ended_at.
   void end(ExitStatus status);

@@ -190,7 +190,7 @@ bool Spool::append(const std::string& rows) try {
     if (n <= 0) break;
     done += size_t(n);
   }
-  if (done == lines.size()) return true;
+  if (done == lines.size() && ::fsync(file.get()) == 0) return true;
   [[maybe_unused]] const int ignored = ::ftruncate(file.get(), before);
   return false;
 } catch (const Error&) {  // no random numbers

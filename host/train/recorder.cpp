@@ -212,6 +212,7 @@ void Recorder::start_training(const TimeLeft::Plan& plan, int64_t sequences) {
     info(counted(plan.num_steps, "step") + " of " + counted(sequences, "sequence") + " x " + std::to_string(length) +
          " tokens = " + with_thousands(sequences * length));
   }
+  first_step_ = plan.first_step;
   if (log_) progress_ = std::make_unique<Progress>(experiment_.name, plan, !session_.job().quiet);
 }
 
@@ -222,7 +223,7 @@ void Recorder::info(const std::string& text) {
 void Recorder::step(const StepReport& report) {
   if (!log_) return;
   const TimeScope time("log");
-  if (report.step % experiment_.log.every_steps == 0 || report.step == 1) {
+  if (report.step % experiment_.log.every_steps == 0 || report.step == first_step_) {
     log_->metrics(report.step, report.metrics);
     training_.add(report.step, report.loss);
     if (session_.device().is_cuda())

@@ -39,6 +39,8 @@ class Recorder {
   void validation(int64_t step, const std::map<std::string, double>& metrics, double seconds);
   /// Whether a validation at this step is in the log of the run or of those that it resumed. [all ranks, collective]
   bool validated(int64_t step) const;
+  /// As RunLog::flush. [rank 0; any thread]
+  void flush_log(std::chrono::milliseconds longest) { log_->flush(longest); }
   void saved(const SaveOutcome& outcome);
   void event(const std::string& level, const std::string& kind, int64_t step, const std::string& message);
   /// `tokenizer`: of the run's data; if null, ids are shown as numbers.
@@ -65,6 +67,7 @@ class Recorder {
   std::unique_ptr<LiveTrackers> trackers_;
   std::unique_ptr<Progress> progress_;
   std::filesystem::path run_folder_;
+  int64_t first_step_ = 1;  ///< of this segment; always logged, as it tells where the segment begins (v_lineage)
   /// What the log has, or would have, of a loss.
   struct Loss {
     bool is_there = false;

@@ -18,6 +18,7 @@
 #include "job/input_checks.hpp"
 #include "job/stages.hpp"
 #include "log/run_folders.hpp"
+#include "log/spool.hpp"
 #include "memory/caught_error.hpp"
 #include "memory/phase.hpp"
 #include "model/torch/product_path.hpp"
@@ -79,7 +80,7 @@ RunResult run_one(Session& session, const Experiment& as_read, const Stages& sta
     recorder.restarted(session.job().restart, assembly.trainer().state().step);
     phase.reset();
     status = loop.run();
-    recorder.resources(assembly.trainer().state().step);
+    if (loop.has_trained()) recorder.resources(assembly.trainer().state().step);
   } catch (...) {
     const Error error = caught_error();
     recorder.event("error", "failed", 0, error.what());
@@ -123,6 +124,7 @@ std::vector<RunPlan> agree_on_plan(Session& session, const Experiment& experimen
   const ResumeRule rule = agree_on_resume(session);
   Json plan;
   if (session.is_rank0()) {
+    load_spools(session.job().database);  // which may have the end of a run
     ExperimentHashes hashes(session.catalog(), session.job().database);
     const std::vector<RunPlan> runs = plan_run(experiment, hashes, rule);
     log_plan(runs);

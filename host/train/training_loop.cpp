@@ -22,6 +22,8 @@
 
 namespace wmtp {
 
+using namespace std::chrono_literals;
+
 TrainingLoop::TrainingLoop(Session& session, const Experiment& experiment, const RunIdentity& identity,
                            Assembly& assembly, Recorder& recorder)
     : session_(session),
@@ -67,13 +69,15 @@ ExitStatus TrainingLoop::run() {
   if (begins_with_validation() && validate()) save(/*last=*/false);
   while (trainer().state().step < trainer().num_steps())
     if (const auto end = after_step(step())) return *end;
-  validate();  // the last checkpoint is saved anyway
+  // Not again in a run that was killed after its last checkpoint: the log has the steps of both.
+  if (has_trained() || !recorder_.validated(trainer().state().step)) validate();  // the last checkpoint is saved anyway
   save(/*last=*/true);
   publish_model();
   return ExitStatus::done;
 }
 
 void TrainingLoop::start_training() {
+  started_at_ = trainer().state().step;
   recorder_.start_training({trainer().state().step + 1, trainer().num_steps(), steps_between_validations()},
                            sequences_per_step(experiment_.train, session_.data_ranks()));
   last_save_ = std::chrono::steady_clock::now();
@@ -92,7 +96,7 @@ bool TrainingLoop::validate() {
   recorder_.validation(step, metrics, passed.count());
   recorder_.samples(step, trainer().sample(), assembly_.opened_tokenizer());
   recorder_.generations(step, std::move(texts));
-  if (step > 0 && step != trainer().num_steps()) recorder_.resources(step);  // also written at the end
+  if (has_trained() && step != trainer().num_steps()) recorder_.resources(step);  // also written at the end
   return note_validation(metrics) && experiment_.checkpoint.keep_best;
 }
 
@@ -105,7 +109,10 @@ void TrainingLoop::save(bool last) {
   if (saved_at_ == step) return;
   check_states();
   const std::map<std::string, at::Tensor> tensors = trainer().state().named_tensors();
-  saver_.begin(save_request(tensors), last ? SaveMode::alone : SaveMode::concurrent);
+  SaveRequest request = save_request(tensors);
+  // Without this, a run that is killed and resumed would lack steps in the log. Training waits for the last save.
+  request.before_publishing = [this, last] { recorder_.flush_log(last ? 1s : 15s); };
+  saver_.begin(request, last ? SaveMode::alone : SaveMode::concurrent);
   last_save_ = std::chrono::steady_clock::now();
   if (!last) return;
   const SaveOutcome outcome = *saver_.finish();
@@ -247,7 +254,7 @@ std::vector<Generation> TrainingLoop::continue_prompts() {
   if (prompts.empty()) return {};
   const Phase phase("generation");
   const int64_t step = trainer().state().step;
-  const std::filesystem::path copy = recorder_.run_folder() / "model-for-prompts";
+  const std::filesystem::path copy = recorder_.run_folder() / prompts_model_name;
   std::vector<Generation> texts;
   try {
     save_model(copy, step, identity_.config_hash, assembly_.model(), &assembly_.adapter(), assembly_.tokenizer());

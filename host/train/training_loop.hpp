@@ -34,6 +34,8 @@ class TrainingLoop {
   /// Trains until the last step or a request to stop, and publishes the model of a finished run. Returns how training
   /// ended. [all ranks, collective]
   ExitStatus run();
+  /// Whether run() has trained a step. If not, the run that this one resumes has logged the step at which it is.
+  bool has_trained() { return trainer().state().step > started_at_; }
 
  private:
   /// Once, before the first step.
@@ -86,6 +88,7 @@ class TrainingLoop {
   StateSaver saver_;
   std::function<void(const std::filesystem::path&)> describe_;
   SpinThrottle throttle_;
+  int64_t started_at_ = 0;  ///< step
   int64_t saved_at_ = -1;
   std::chrono::steady_clock::time_point last_save_;
 };

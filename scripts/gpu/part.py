@@ -41,7 +41,7 @@ def descendants(ancestor):
 
 def end_descendants():
     """Kills all processes below this one. Repeated, because a killed process may just have started another one."""
-    for _ in range(50):
+    for _ in range(500):
         left = descendants(os.getpid())
         if not left:
             return

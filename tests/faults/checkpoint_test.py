@@ -214,6 +214,7 @@ def test_a_kill_at_any_point_of_a_save_costs_no_whole_checkpoint(place, undistur
         assert f"rank {rank} was killed by SIGKILL" in ended.err, ended
         newest += 2 * EVERY if point in AFTER else EVERY  # as it resumed from the newest of the run before
         assert step_folders(place.log.folder())[-1].name == f"step-{newest:06}", f"{point}\n{ended}"
+        assert max(place.log.losses()) >= newest, f"{point}: the log lacks steps that no resumed run repeats"
         arguments = ["--resume"]
     place.run("--resume", timeout=300, **changes)
     assert_ended_as_undisturbed(place, undisturbed, newest + 1)

@@ -131,7 +131,7 @@ def validations(place):
     run = place.log.newest()["id"]
     rows = place.log.query("SELECT step, value FROM v_curves WHERE run_id = ? AND name = 'valid/loss'", run)
     texts = place.log.query("SELECT step, text FROM generations JOIN v_lineage AS l ON l.segment = generations.run_id "
-                            "WHERE l.run_id = ? ORDER BY step", run)
+                            "WHERE l.run_id = ? AND step < l.before_step ORDER BY step", run)
     return sorted((row["step"], row["value"]) for row in rows), [(row["step"], row["text"]) for row in texts]
 
 
@@ -154,6 +154,24 @@ def test_a_validation_that_was_due_when_the_run_was_stopped_is_done_when_it_is_r
     assert validations(place) == wanted
     place.host("run", "experiment.toml", "--resume", "--set", "train.steps=62")
     assert min(place.log.metric("valid/loss")) == 61, "that of step 60 is in the log"
+
+
+@pytest.mark.parametrize("kill", ["file_written:0:2", "deleted:0:3"])
+def test_the_log_of_a_killed_and_resumed_run_has_each_value_once(place, kill):
+    """Killed after validations that it repeats before it logs a step again, or between its last checkpoint and its
+    model."""
+    (place.folder / "text.txt").write_text("Seven quick wizards jump over 42 boxes, and back.\n" * 200)
+    changes = {"model__vocab_size": None, "data": {"kind": "text", "files": ["text.txt"]}, **ONE_RANK,
+               "train__steps": 24, "validation": {"share": 0.1, "batches": 1, "every_steps": 5},
+               "log": {"prompts": ["Seven"], "prompt_tokens": 2, "every_steps": 20}, "checkpoint__every_steps": 8}
+    place.run(**changes)
+    wanted = validations(place)
+    assert [step for step, _ in wanted[0]] == [step for step, _ in wanted[1]] == [0, 5, 10, 15, 20, 24]
+    place.run(**changes, wanted=6, env={"WMTP_KILL_AT_SAVE": kill})
+    place.host("run", "experiment.toml", "--resume")
+    assert validations(place) == wanted
+    assert not place.log.query("SELECT name, step FROM v_curves WHERE run_id = ? GROUP BY name, step "
+                               "HAVING count(*) > 1", place.log.newest()["id"])
 
 
 def test_resuming_from_a_periodic_checkpoint_after_a_kill(place):

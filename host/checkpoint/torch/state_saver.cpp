@@ -67,6 +67,7 @@ struct StateSaver::Work {
   std::optional<CopyStream> stream;             ///< if flats are on a CUDA device
   std::map<std::string, Tensor> named_tensors;  ///< [rank 0] copies, unless alone
   std::function<void(const std::filesystem::path&)> describe;
+  std::function<void()> before_publishing;
   std::promise<void> copied;
 };
 
@@ -100,6 +101,7 @@ void StateSaver::begin(const SaveRequest& request, SaveMode mode) {
   work.manifest.config_hash = request.config_hash;
   work.manifest.plugins = request.plugins;
   work.describe = request.describe;
+  work.before_publishing = request.before_publishing;
   SavedState saved = request.state;
   for (const ShardedOptimizer::State& state : optimizer_.states())
     saved.optimizer_steps[state.group->unit()] = state.steps;
@@ -208,7 +210,7 @@ void StateSaver::write(Work& work, SaveOutcome& outcome) {
   Json kept = Json::array();
   if (rank == 0 && !failure)
     failure = failure_of([&] {
-      publish(*draft, manifest);
+      publish(work, *draft, manifest);
       clear_older(outcome);
       for (const std::filesystem::path& one : list_checkpoints(run_folder_)) kept.push_back(one.filename().string());
       crash_here(CrashPoint::deleted);
@@ -254,9 +256,10 @@ void StateSaver::add_reports(const std::vector<std::string>& reports, Manifest& 
                writers_.writer_for(int(rank)) == 0 ? "" : peers_.locations()[rank].host_name(), manifest);
 }
 
-void StateSaver::publish(FolderDraft& draft, const Manifest& manifest) {
+void StateSaver::publish(const Work& work, FolderDraft& draft, const Manifest& manifest) {
   crash_here(CrashPoint::files_complete);
   write_manifest(draft.path(), manifest);
+  if (work.before_publishing) work.before_publishing();
   crash_here(CrashPoint::manifest_written);
   draft.publish();
   crash_here(CrashPoint::published);

@@ -11,8 +11,8 @@
 // 3. every writer (comm/torch/file_writers.hpp; rank 0 if the hosts share the folder) creates a draft of the folder;
 //    every rank writes its file into its writer's and fsyncs it
 // 4. when all files are reported, writers other than rank 0 publish their folders (io/durable_file.hpp), which have no
-//    manifest; then rank 0 writes the manifest, publishes its folder, deletes checkpoints beyond `keep`
-//    (checkpoint/retention.hpp), and sends the outcome to the other ranks
+//    manifest; then rank 0 writes the manifest, waits until the log has the steps so far, publishes its folder, deletes
+//    checkpoints beyond `keep` (checkpoint/retention.hpp), and sends the outcome to the other ranks
 // 5. the other writers delete the checkpoints that rank 0 does not have
 // A failure anywhere is the outcome on every rank; the drafts are then removed. The ranks communicate through
 // BackgroundStore, which uses no connection of the training and gives up if a rank is lost. io/crash_points.hpp lists
@@ -51,6 +51,9 @@ struct SaveRequest {
   const std::map<std::string, at::Tensor>* named_tensors;
   /// [rank 0, on the save's thread] Writes files that describe the model into the folder; may be empty.
   std::function<void(const std::filesystem::path& folder)> describe = {};
+  /// [rank 0, on the save's thread] Returns when what a resumed run needs elsewhere is on disk, or cannot be written;
+  /// may be empty.
+  std::function<void()> before_publishing = {};
 };
 
 struct SaveOutcome {
@@ -96,7 +99,7 @@ class StateSaver {
   std::filesystem::path open_draft(BackgroundStore& store, const Work& work, std::optional<FolderDraft>& draft) const;
   void add_reports(const std::vector<std::string>& reports, Manifest& manifest) const;
   static void describe(const Work& work, const std::filesystem::path& folder, SaveOutcome& outcome);
-  static void publish(FolderDraft& draft, const Manifest& manifest);
+  static void publish(const Work& work, FolderDraft& draft, const Manifest& manifest);
   void clear_older(SaveOutcome& outcome) const;
   /// [writers other than rank 0] Deletes the checkpoints that rank 0 has not kept.
   void clear_like_rank0(const std::vector<std::string>& kept) const;

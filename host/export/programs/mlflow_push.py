@@ -53,8 +53,8 @@ def push(client, entities, experiment, run, key):
         client.log_batch(there, metrics=[
             entities.Metric(one["name"], number(one), one["time_ns"] // 1_000_000, one["step"]) for one in some])
     if run["status"] != "running":
-        client.set_tag(there, "wmtp.complete", "1")
         client.set_terminated(there, STATUS.get(run["status"], "FAILED"), milliseconds(run["ended_at"]))
+        client.set_tag(there, "wmtp.complete", "1")  # last: a push that was killed before it is repeated
     return f"run {run['id']} ({run['name']}) is {there} of experiment {EXPERIMENT}"
 
 

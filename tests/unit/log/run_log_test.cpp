@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <thread>
 
 #include "log/log_queue.hpp"
@@ -13,6 +14,7 @@ namespace {
 
 using RunLogTest = LogTest;
 using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
 
 std::map<std::string, double> twenty_values(int64_t step) {
   std::map<std::string, double> values;
@@ -215,6 +217,35 @@ TEST_F(RunLogTest, WaitsForALockOfTenSecondsWithoutDelayingTheCaller) {
   EXPECT_EQ(integer("SELECT heartbeat_at > started_at FROM runs"), 1) << "no heartbeat in ten seconds";
   log.end(ExitStatus::done);
   EXPECT_EQ(text("SELECT status || log_incomplete FROM runs"), "finished0");
+}
+
+TEST_F(RunLogTest, FlushesWhatWasRecordedBefore) {
+  RunLog log(file_, start());
+  for (int64_t step = 1; step <= 50; ++step) {
+    log.metrics(step, {{"train/loss", 1}});
+    log.flush(30s);
+    ASSERT_EQ(integer("SELECT count(*) FROM metrics"), step);
+  }
+  log.end(ExitStatus::done);
+}
+
+TEST_F(RunLogTest, FlushWaitsForALockAsLongAsItIsTold) {
+  RunLog log(file_, start());
+  Database other(file_, Database::Mode::write);
+  std::optional<Transaction> transaction(std::in_place, other);
+  log.metrics(1, {{"train/loss", 1}});
+  const auto begin = Clock::now();
+  log.flush(1500ms);
+  EXPECT_GE(milliseconds_since(begin), 1500) << "longer than SQLite waits for a lock";
+  EXPECT_EQ(integer("SELECT count(*) FROM metrics"), 0);
+  std::thread unlock([&] {
+    std::this_thread::sleep_for(300ms);
+    transaction.reset();
+  });
+  log.flush(30s);
+  EXPECT_EQ(integer("SELECT count(*) FROM metrics"), 1);
+  unlock.join();
+  log.end(ExitStatus::done);
 }
 
 TEST_F(RunLogTest, DropsRecordsOnlyWhenTheQueueIsFull) {

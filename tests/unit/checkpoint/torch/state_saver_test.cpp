@@ -428,6 +428,25 @@ TEST(StateSaver, RefusesAnIncompleteCheckpointBeforeAnythingIsChanged) {
                  }));
 }
 
+TEST(StateSaver, PublishesOnlyAfterWhatAResumedRunNeedsElsewhere) {
+  TestFolder folder(memory_folder());
+  on_ranks(2, [&](Channels& channels) {
+    State state({2, Strategy::full_shard}, channels);
+    state.fill(1);
+    StateSaver saver(channels.peers(), state.optimizer(), folder.path(), {1});
+    SaveRequest request = request_of(1);
+    int calls = 0;
+    request.before_publishing = [&] {
+      ++calls;
+      EXPECT_EQ(list_checkpoints(folder.path()), std::vector<fs::path>{});
+    };
+    saver.begin(request, SaveMode::concurrent);
+    EXPECT_EQ(saver.finish()->failure, "");
+    EXPECT_EQ(calls, channels.rank() == 0 ? 1 : 0);
+    EXPECT_EQ(list_checkpoints(folder.path()), std::vector<fs::path>{folder / "step-000001"});
+  });
+}
+
 TEST(StateSaver, DeletesOlderCheckpointsOnlyAfterTheNewOneIsPublished) {
   TestFolder folder(memory_folder());
   SingleRank rank;
