@@ -33,6 +33,11 @@ Value with_absolute_paths(const Experiment& e, const Key& key, Value value) {
   return value;
 }
 
+/// Whether config_hash hashes the value; `key`: as in for_each_value.
+bool in_identity(const SchemaTable& table, const Key* key) {
+  return table.in_identity && (!key || (key->in_identity && key->path_kind == PathKind::none));
+}
+
 class Printer {
  public:
   void add(const SchemaTable& table, const std::string& name, const Value& value, bool as_comment = false,
@@ -74,11 +79,10 @@ std::string to_toml_with_origins(const Experiment& experiment) { return toml_of(
 
 std::string config_hash(const Experiment& experiment, const IdentityParts& parts) {
   Printer printer;
-  for_each_value(
-      experiment, [&](const SchemaTable& table, const Key* key, const std::string& name, const Value& value) {
-        const bool counts = table.in_identity && (!key || (key->in_identity && key->path_kind == PathKind::none));
-        if (counts) printer.add(table, name, value);
-      });
+  for_each_value(experiment,
+                 [&](const SchemaTable& table, const Key* key, const std::string& name, const Value& value) {
+                   if (in_identity(table, key)) printer.add(table, name, value);
+                 });
   Sha256 hash;
   hash.add(printer.text());
   for (const auto& [name, value] : parts)
@@ -99,6 +103,15 @@ std::map<std::string, Value> flat_values(const Experiment& experiment) {
   for_each_value(experiment, [&](const SchemaTable& table, const Key*, const std::string& name, const Value& value) {
     flat[key_path(table.name, name)] = value;
   });
+  return flat;
+}
+
+std::map<std::string, Value> identity_values(const Experiment& experiment) {
+  std::map<std::string, Value> flat;
+  for_each_value(experiment,
+                 [&](const SchemaTable& table, const Key* key, const std::string& name, const Value& value) {
+                   if (in_identity(table, key)) flat[key_path(table.name, name)] = value;
+                 });
   return flat;
 }
 

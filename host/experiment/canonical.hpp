@@ -27,5 +27,7 @@ std::string table_text(const Experiment& experiment, const std::string& table);
 
 /// "train.batch_size" -> 4, for run_params.
 std::map<std::string, Value> flat_values(const Experiment& experiment);
+/// Those in the canonical text that config_hash hashes.
+std::map<std::string, Value> identity_values(const Experiment& experiment);
 
 }  // namespace wmtp

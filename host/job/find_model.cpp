@@ -115,6 +115,15 @@ FoundModel best_of(const RunInfo& run, const std::vector<fs::path>& run_folders)
               std::to_string(best->manifest.step)};
 }
 
+/// What a name that several runs have stands for; "" for a number, or the name of one run.
+std::string choice_text(const LogReader& log, const std::string& text, const RunInfo& run) {
+  const Table named = log.query("SELECT count(*) FROM runs WHERE name = ?1", {text});
+  const int64_t runs = named.rows.at(0)[0];
+  if (is_number(text) || runs < 2) return "";
+  return title(run) + "is the newest " + (run.status == "finished" ? "finished " : "") + "one of the " +
+         counted(runs, "run") + " of this name";
+}
+
 /// The model saved at the end, else the newest checkpoint.
 FoundModel last_of(const RunInfo& run, const std::vector<fs::path>& run_folders) {
   if (const fs::path model = model_in(run.folder); holds_model(model)) return {model, run.id};
@@ -166,7 +175,11 @@ FoundModel find_run_model(const std::string& text, const fs::path& database) {
   const LogReader log(database);
   const RunInfo run = find_run(log, text.substr(0, at));
   const std::vector<fs::path> folders = folders_of_lineage(log, run.id);
-  if (at == std::string::npos) return last_of(run, folders);
+  if (at == std::string::npos) {
+    FoundModel last = last_of(run, folders);
+    if (last.note.empty()) last.note = choice_text(log, text, run);
+    return last;
+  }
   const std::string which = text.substr(at + 1);
   if (which == "best") return best_of(run, folders);
   if (const auto step = is_number(which) ? parsed_number(which) : std::nullopt) return at_step(run, *step, folders);

@@ -3,8 +3,11 @@
 #include <map>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "checkpoint/verify.hpp"
+#include "experiment/canonical.hpp"
 #include "log/run_folders.hpp"
+#include "log/run_log.hpp"
 
 namespace wmtp {
 
@@ -38,6 +41,36 @@ std::optional<RunInfo> reusable_run(const std::string& config_hash, const std::f
     }
   }
   return std::nullopt;
+}
+
+std::string difference_from_newest(const LogReader& log, const Experiment& experiment) {
+  constexpr size_t most_named = 5;
+  const Table newest = log.query("SELECT max(id) FROM runs WHERE name = ?1", {experiment.name});
+  if (newest.rows.empty() || newest.rows[0][0].is_null()) return "";
+  const int64_t run = newest.rows[0][0];
+  std::map<std::string, std::string> there;
+  log.each_row("SELECT key, value_text FROM run_params WHERE run_id = ?1", {run},
+               [&](const Statement& row) { there[row.text(0)] = row.text(1); });
+  std::vector<std::string> different;
+  for (const auto& [key, value] : identity_values(experiment)) {
+    const auto shown = [&](const std::string& param) {
+      const std::string text = printable(param);
+      return std::holds_alternative<std::string>(value) ? text : text.substr(1, text.size() - 2);
+    };
+    const std::string here = param_text(value);
+    const auto found = there.find(key);
+    if (found == there.end())
+      different.push_back("no " + key + " (here " + shown(here) + ")");
+    else if (found->second != here)
+      different.push_back(key + " = " + shown(found->second) + " (here " + shown(here) + ")");
+  }
+  const std::string which = "; the newest run of its name, " + std::to_string(run) + ", has ";
+  if (different.empty()) return which + "the same settings, but other data, weights, plugins, stages or ranks";
+  if (different.size() > most_named) {
+    different.resize(most_named);
+    different.emplace_back("other differences");
+  }
+  return which + join_names(different);
 }
 
 std::vector<std::string> rebuilt_plugins(const LogReader& log, int64_t run, const Experiment& e,

@@ -33,6 +33,10 @@ using RunFilter = std::function<bool(const LogReader&, int64_t run)>;
 std::optional<RunInfo> reusable_run(const std::string& config_hash, const std::filesystem::path& database,
                                     const std::string& since = "", const RunFilter& fits = nullptr);
 
+/// By which settings the newest run of the experiment's name has another configuration: "; the newest run of its name,
+/// 3, has optimizer.lr = 0.001 (here 0.002)"; "" without a run of that name.
+std::string difference_from_newest(const LogReader& log, const Experiment& experiment);
+
 /// The plugins that the run loaded from another file than the one here of the same version, as "pipeline focal 1.0".
 /// The hash of an experiment has their versions only.
 std::vector<std::string> rebuilt_plugins(const LogReader& log, int64_t run, const Experiment& experiment,

@@ -192,10 +192,11 @@ std::vector<RunPlan> plan_run(const Experiment& experiment, ExperimentHashes& ha
         "--resume=must: " + hashes.database().string() + " contains no unfinished run of this experiment (hash " +
             own.config_hash.substr(0, 12) +
             ") with an intact checkpoint, nor a run of its name with fewer steps; run it with --resume, which starts " +
-            "where there is nothing to continue, or extend a finished run with --set train.steps=N");
+            "where there is nothing to continue, or extend a finished run with --set train.steps=N" +
+            difference_from_newest(LogReader(hashes.database()), experiment));
   if (extends && own.from.run_id == 0)
     log_info(own.file + ": " + hashes.database().string() + " has no run" + of_this_configuration(own) +
-             " to continue, so it starts at step 0");
+             " to continue, so it starts at step 0" + difference_from_newest(LogReader(hashes.database()), experiment));
   runs.push_back(std::move(own));
   return runs;
 }

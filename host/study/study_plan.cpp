@@ -265,7 +265,7 @@ void print_plan(std::ostream& out, const Study& study, const StudyPlan& plan) {
   out << '\n'
       << counted(runs, "run") << " to train" << (stages.empty() ? "" : ", and once " + join_names(stages))
       << ", one after another: "
-      << (all ? printed("%.2g hours", *all) : std::string("hours unknown, as the log has no run to measure"))
+      << (all ? human_seconds(3600 * *all) : std::string("hours unknown, as the log has no run to measure"))
       << "; at most " << human_bytes(bytes) << " of tensors in each of --jobs\n";
   print_differences(out, study, plan);
 }

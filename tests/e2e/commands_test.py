@@ -210,8 +210,9 @@ def test_runs_have_notes_tags_names_and_an_archive(place):
     for _ in range(2):
         place.run(**ONE_RANK, train__steps=1)
     place.host("runs", "note", "1", "the first")
-    place.host("runs", "tag", "1", "2", "--add", "paper", "--add", "small")
-    place.host("runs", "tag", "2", "--remove", "paper")
+    tagged = place.host("runs", "tag", "1", "2", "--add", "paper", "--add", "small").err
+    assert tagged == "run 1 has the tags paper small\nrun 2 has the tags paper small\n"
+    assert place.host("runs", "tag", "2", "--remove", "paper").err == "run 2 has the tags small\n"
     place.host("runs", "rename", "1", "renamed")
     assert [run["name"] for run in json.loads(place.host("ls", "--tag", "paper", "--json").out)] == ["renamed"]
     shown = place.host("runs", "show", "renamed").out

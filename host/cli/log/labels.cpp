@@ -55,8 +55,13 @@ int tag(const Options& options, const GlobalOptions& globals) {
   if (options.add.empty() && options.remove.empty())
     throw Error(ExitStatus::usage, "found no tag; give --add TAG or --remove TAG");
   for (const std::string& one : options.add) check_tag(one);
-  for (const int64_t run : runs_of(globals, options.runs))
-    change_tags(globals.database_or(default_database), run, options.add, options.remove);
+  const std::filesystem::path database = globals.database_or(default_database);
+  for (const int64_t run : runs_of(globals, options.runs)) {
+    change_tags(database, run, options.add, options.remove);
+    const Table tags = LogReader(database).query("SELECT coalesce(tags, '') FROM v_runs WHERE id = ?1", {run}, 1);
+    const std::string now = tags.rows.at(0)[0];
+    log_info("run " + std::to_string(run) + (now.empty() ? " has no tags" : " has the tags " + now));
+  }
   return 0;
 }
 
