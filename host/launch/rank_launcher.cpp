@@ -52,6 +52,7 @@ struct Ending {
   ExitStatus status = ExitStatus::done;
   bool by_itself = true;  ///< exited with one of our codes, so it could notify the others
   std::string text;
+  bool was_killed_here = false;  ///< or ended after a request of this process to end
 };
 
 Ending ending_of(const std::string& name, int wait_status, int forwarded_signal) {
@@ -212,6 +213,7 @@ void Launch::note_ending(int rank, Ending ending) {
     stop_phase_ = StopPhase::parting;
     deadline_ = seconds_from_now(request_.timeout_seconds);
   }
+  ending.was_killed_here = stop_phase_ == StopPhase::terminated || stop_phase_ == StopPhase::over || killed_by_user_;
   endings_[size_t(rank)] = std::move(ending);
   order_.push_back(rank);
 }
@@ -261,20 +263,24 @@ void Launch::escalate() {
 }
 
 LaunchResult Launch::result() const {
-  const auto weight = [](ExitStatus status) {
-    if (status == ExitStatus::done) return 0;
-    if (status == ExitStatus::peer) return 1;
-    return status == ExitStatus::interrupted ? 2 : 3;
+  enum class Cause { none, report_of_a_lost_rank, lost_rank, request, fault };
+  const auto cause_of = [](const Ending& ending) {
+    if (ending.status == ExitStatus::done) return Cause::none;
+    if (ending.status == ExitStatus::peer)
+      return ending.by_itself || ending.was_killed_here ? Cause::report_of_a_lost_rank : Cause::lost_rank;
+    return ending.status == ExitStatus::interrupted ? Cause::request : Cause::fault;
   };
   LaunchResult result;
-  for (const int rank : order_) {
+  Cause strongest = Cause::none;
+  for (const int rank : order_) {  // which this process may have noticed in another order than they ended in
     const Ending& ending = *endings_[size_t(rank)];
-    if (weight(ending.status) <= weight(result.status)) continue;
+    if (cause_of(ending) <= strongest) continue;
+    strongest = cause_of(ending);
     result.status = ending.status;
     result.reason = ending.text;
   }
   result.stop_requested = forwarded_signal_ != 0 || killed_by_user_;
-  if (killed_by_user_ && weight(result.status) < weight(ExitStatus::bug)) result.status = ExitStatus::interrupted;
+  if (killed_by_user_ && strongest < Cause::fault) result.status = ExitStatus::interrupted;
   return result;
 }
 

@@ -240,9 +240,11 @@ std::pair<LaunchResult, RunRow> RunLauncher::launch(LaunchRequest wanted, JobReq
   wanted.environment[run_id_file_variable] = id_file.string();
   wanted.timeout_seconds = experiment_at(job_.experiment, request.stage).parallel.timeout_seconds;
   engine->wait_until_ready();  // here, where a request to stop ends this process (launcher_stop_handler.hpp)
-  wanted.start_rank = [engine = std::move(engine)](const ChildRequest& rank) { return engine->start(rank); };
+  wanted.start_rank = [engine = std::move(engine)](const ChildRequest& rank) {
+    note_ranks_have_run();  // here, where requests to stop are blocked, until the ranks have ended
+    return engine->start(rank);
+  };
   LaunchResult result = launch_ranks(std::move(wanted));
-  note_ranks_have_run();
   const RunRow row = run_row_in(id_file);
   if (result.status != ExitStatus::done) remove_drafts(job_.database, row);
   load_spools(job_.database);

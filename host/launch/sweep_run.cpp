@@ -101,7 +101,6 @@ class Sweep {
       return !interrupted_;
     };
     if (!interrupted_) run_pool(queue);
-    note_ranks_have_run();
   }
 
   SweepOutcome outcome() {
@@ -287,6 +286,7 @@ class Sweep {
   }
 
   PooledProcess start(size_t i) const {
+    note_ranks_have_run();  // here, where requests to stop are blocked, until the members have ended
     const Member& member = members_[i];
     log_info(which(i) + "runs as " + member.run->job().experiment.name);
     PooledProcess program{i, member.run->member_call(), {}, {}};

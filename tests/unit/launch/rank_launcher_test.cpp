@@ -198,17 +198,28 @@ TEST_F(LauncherTest, ReturnsTheExitCodeOfTheRankThatFailed) {
 }
 
 TEST_F(LauncherTest, LetsAFaultOfItsOwnKindWinOverLostPeers) {
-  EXPECT_EQ(launch(script("[ $RANK = 1 ] || exit 6; sleep 0.1; exit 4", 3)), 4);
-  EXPECT_EQ(launch(script("[ $RANK = 1 ] || exit 75; sleep 0.1; exit 5", 2)), 5);
-  EXPECT_EQ(launch(script("[ $RANK = 1 ] || exit 6; sleep 0.1; exit 75", 2)), 75);
+  const auto code_of = [&](const std::string& text, int ranks) {
+    auto request = script(text, ranks);
+    request.grace_seconds = request.kill_seconds = 10;
+    return launch(request);
+  };
+  EXPECT_EQ(code_of("[ $RANK = 1 ] || exit 6; sleep 0.1; exit 4", 3), 4);
+  EXPECT_EQ(code_of("[ $RANK = 1 ] || exit 75; sleep 0.1; exit 5", 2), 5);
+  EXPECT_EQ(code_of("[ $RANK = 1 ] || exit 6; sleep 0.1; exit 75", 2), 75);
 }
 
 TEST_F(LauncherTest, TakesTheFirstOfTwoDifferentFaults) {
-  EXPECT_EQ(launch(script("[ $RANK = 1 ] && exit 3; sleep 0.15; exit 4", 2)), 3);
+  // A zombie stays in /proc until the launcher has taken note of it.
+  EXPECT_EQ(launch(script("[ $RANK = 1 ] && { echo $$ > one; exit 3; }\n"
+                          "while [ ! -s one ] || [ -e /proc/$(cat one) ]; do sleep 0.02; done; exit 4",
+                          2)),
+            3);
 }
 
 TEST_F(LauncherTest, TellsThatARankFailedAfterTheCauseThatAnotherReports) {
-  EXPECT_EQ(launch(script("[ $RANK = 1 ] && exit 2; sleep 0.1; echo the cause >&2; exit 2", 2)), 2);
+  auto request = script("[ $RANK = 1 ] && exit 2; sleep 0.1; echo the cause >&2; exit 2", 2);
+  request.grace_seconds = request.kill_seconds = 10;
+  EXPECT_EQ(launch(request), 2);
   EXPECT_EQ(err(), "the cause\nrank 1 ended with exit code 2\n");
 }
 
@@ -223,6 +234,13 @@ TEST_F(LauncherTest, NamesAKilledRankAndItsSignal) {
   EXPECT_EQ(reason(), "rank 1 was killed by SIGKILL");
 }
 
+TEST_F(LauncherTest, NamesAKilledRankAlsoIfItNoticesOneThatReportsItFirst) {
+  auto request = script("[ $RANK = 1 ] || exit 6; sleep 0.1; kill -KILL $$", 2);
+  request.kill_seconds = 10;
+  EXPECT_EQ(launch(request), 6);
+  EXPECT_EQ(reason(), "rank 1 was killed by SIGKILL");
+}
+
 TEST_F(LauncherTest, TakesARankThatEndsWithZeroForALostOne) {
   for (const std::string rank : {"0", "1"}) {
     EXPECT_EQ(launch(script("[ $RANK = " + rank + " ] && exit 0; exit 100", 2)), 6);
@@ -232,14 +250,19 @@ TEST_F(LauncherTest, TakesARankThatEndsWithZeroForALostOne) {
 }
 
 TEST_F(LauncherTest, EndsARankThatHangsAfterAnotherFailed) {
-  EXPECT_EQ(launch(script("[ $RANK = 1 ] && exit 3; echo $$ > hanging; exec sleep 100", 2)), 3);
+  EXPECT_EQ(launch(script("[ $RANK = 1 ] && { while [ ! -s hanging ]; do sleep 0.02; done; exit 3; }\n"
+                          "echo $$ > hanging; exec sleep 100",
+                          2)),
+            3);
   EXPECT_LT(seconds_, 3);
   EXPECT_FALSE(alive("hanging"));
   EXPECT_NE(err().find("rank 0 is still running: sending SIGTERM"), std::string::npos);
 }
 
 TEST_F(LauncherTest, KillsARankThatIgnoresSigterm) {
-  EXPECT_EQ(launch(script("[ $RANK = 1 ] && exit 3; trap '' TERM; echo $$ > hanging; while :; do sleep 0.05; done", 2)),
+  EXPECT_EQ(launch(script("[ $RANK = 1 ] && { while [ ! -s hanging ]; do sleep 0.02; done; exit 3; }\n"
+                          "trap '' TERM; echo $$ > hanging; while :; do sleep 0.05; done",
+                          2)),
             3);
   EXPECT_LT(seconds_, 3);
   EXPECT_FALSE(alive("hanging"));
