@@ -89,7 +89,7 @@ def full_device(part, folder):
 
 def killed_and_resumed(part, folder):
     """A run killed by SIGKILL after a checkpoint, resumed, against one that was not: equal losses, bit for bit."""
-    steps, every, at = (60, 5, 8) if REHEARSAL else (400, 50, 120)  # the signal must arrive before the end
+    steps, every, at = (100, 5, 8) if REHEARSAL else (400, 50, 120)  # the signal must arrive before the end
     settings = [word for setting in (
         f"model.dim={64 if REHEARSAL else 256}", "model.ffn_dim=512", "model.layers=6", "model.heads=2",
         "model.vocab_size=1000", "train.batch_size=2", "train.sequence_length=64", f"train.steps={steps}",

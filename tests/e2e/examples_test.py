@@ -146,7 +146,7 @@ def typed(place, example):
     command = f"timeout --preserve-status -s INT 2 {example.replace(' --open', '')}" \
         if SERVES.match(example) else example
     return subprocess.run(["bash", "-eo", "pipefail", "-c", command], cwd=place.folder, capture_output=True, text=True,
-                          errors="replace", timeout=120, stdin=subprocess.DEVNULL,
+                          errors="replace", timeout=300, stdin=subprocess.DEVNULL,
                           env={**os.environ,
                                "PATH": f"{BUILD / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
                                "NO_COLOR": "1", "WMTP_PLUGIN_PATH": ""})

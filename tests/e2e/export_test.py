@@ -5,7 +5,6 @@ import json
 import math
 import os
 import re
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import urllib.request
 
 import pytest
 from experiment import ONE_RANK
+from launchers import free_port
 from paths import ROOT
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -216,9 +216,7 @@ def test_duckdb_reads_the_log_itself(logged):
 @pytest.mark.parametrize("how", [[], ["--immutable"]])
 def test_datasette_serves_the_log_itself(logged, tmp_path, how):
     needs("datasette")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     with open(tmp_path / "datasette", "w+") as output:
         serving = subprocess.Popen([sys.executable, "-m", "datasette", "serve", "--port", str(port), *how,
                                     logged.log.database], stdout=output, stderr=output, cwd=tmp_path)

@@ -2,10 +2,8 @@
 import csv
 import io
 import json
-import os
 import re
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
@@ -13,6 +11,7 @@ import tomllib
 
 import pytest
 from experiment import ONE_RANK, experiment
+from host import IN_A_SAVE
 from paths import HOST, ROOT, TEST_PLUGINS
 from runlog import RunLog
 
@@ -132,15 +131,12 @@ def test_results_of_other_data_or_models_are_not_mixed_with_new_ones(place):
 
 
 def test_a_stopped_study_continues_and_a_change_after_the_first_run_is_named(place):
-    study = write(place, steps=60)
-    running = place.start_command("study", study)
-    running.wait_for_step(3)
-    os.kill(running.process.pid, signal.SIGTERM)
-    assert running.wait().code == 75
+    study = write(place, steps=12, checkpoint__every_steps=3)
+    running = place.start_command("study", study, env=IN_A_SAVE).stop_in_a_save()
     assert "the same command continues it" in running.err
     assert len(place.log.runs()) == 1
 
-    write(place, STUDY.replace("seeds = [5, 6]", "seeds = [6, 5, 7]"), steps=60)
+    write(place, STUDY.replace("seeds = [5, 6]", "seeds = [6, 5, 7]"), steps=12)
     ended = place.host("study", study, timeout=300)
     assert len(last_losses(place)) == 6
     assert "**Changed after the first run**" in ended.out

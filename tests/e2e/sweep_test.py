@@ -8,6 +8,7 @@ import time
 
 import pytest
 from experiment import ONE_RANK, experiment
+from host import IN_A_SAVE
 from paths import BUILD, TEST_PLUGINS
 
 SWEEP = {"seed": [1, 2], "optimizer": {"lr": [1e-3, 1e-2]}}
@@ -152,11 +153,8 @@ def test_runs_of_a_plugin_that_was_built_again_are_used_with_a_warning(place):
 
 
 def test_unfinished_members_continue_with_resume(place):
-    file = write(place, steps=100)
-    running = place.start_command("run", file)
-    running.wait_for_step(1)
-    os.kill(running.process.pid, signal.SIGTERM)
-    assert running.wait().code == 75
+    file = write(place, steps=12)
+    place.start_command("run", file, "--set", "checkpoint.every_steps=3", env=IN_A_SAVE).stop_in_a_save()
     assert names(place) == [("trial-lr-0.001", 1, "interrupted")], "what comes after is left alone"
     place.host("run", file, "--resume", "--set", "log.every_steps=100", timeout=300)
     parents = place.log.query("SELECT parent_run FROM runs ORDER BY id")

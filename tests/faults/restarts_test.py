@@ -7,9 +7,9 @@ import time
 import pytest
 from checkpoint import model_tensors
 from compare import assert_tensors_equal
+from host import state_of
 from paths import TEST_PLUGINS
 from ranks_test import LONG
-from runlog import step_folders
 
 STEPS = 40
 
@@ -32,10 +32,13 @@ def test_a_run_that_loses_a_rank_equals_an_uninterrupted_one(place):
     place.tokens(windows=4 * STEPS)
     place.run(**changes)
     wanted, model = place.log.losses(), model_tensors(place.log.folder())
-    running = place.start("--max-restarts", 2, **changes)
-    running.wait_for_step(6)
-    wait_for(running, lambda: step_folders(place.log.folder()))
-    os.kill(running.ranks()[1], signal.SIGKILL)
+    # In its fifth save, and so before step 30. The run that continues makes three.
+    running = place.start("--max-restarts", 2, env={"WMTP_KILL_AT_SAVE": "published:0:5:stop"}, **changes)
+    running.wait_for_step(20)
+    ranks = running.ranks()
+    wait_for(running, lambda: state_of(ranks[0]) == "T")
+    os.kill(ranks[1], signal.SIGKILL)
+    os.kill(ranks[0], signal.SIGCONT)
     assert running.wait().code == 0, running
     lost, last = place.log.runs()[1:]
     assert (lost["status"], lost["exit_code"], last["status"], last["parent_run"]) == \
@@ -55,7 +58,7 @@ def test_a_run_that_loses_a_rank_equals_an_uninterrupted_one(place):
 
 def test_a_run_without_a_checkpoint_is_started_again_at_step_0_as_the_same_run(place):
     (place.folder / "text.txt").write_text("Seven quick wizards jump over 42 boxes, and back.\n" * 400)
-    changes = {"model__vocab_size": None, "data": {"kind": "text", "files": ["text.txt"]}, "train__steps": STEPS,
+    changes = {"model__vocab_size": None, "data": {"kind": "text", "files": ["text.txt"]}, "train__steps": 4 * STEPS,
                "validation": {"share": 0.1, "batches": 1, "every_steps": 10}}
     place.run(**changes)
     wanted = place.log.query("SELECT step, name, value FROM v_curves WHERE run_id = 1 AND (name = 'train/loss' "
@@ -103,6 +106,7 @@ def test_a_second_signal_which_kills_the_ranks_is_not_answered_by_a_restart(plac
     running.wait_for_step(3)
     os.kill(running.ranks()[1], signal.SIGSTOP)  # so that the ranks cannot stop
     running.process.send_signal(signal.SIGINT)
+    wait_for(running, lambda: "repeat to kill them" in running.err)
     time.sleep(1.2)
     running.process.send_signal(signal.SIGINT)
     assert running.wait().code == 75, running

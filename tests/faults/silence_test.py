@@ -6,6 +6,7 @@ import signal
 import time
 
 import pytest
+from host import state_of
 from launchers import free_port, words
 from paths import cases
 from ranks_test import ended_with
@@ -29,11 +30,6 @@ def start(place, launcher, env=None, **changes):
 
 def pid_of(started, rank):
     return started[0].ranks().get(rank) if len(started) == 1 else started[rank].process.pid
-
-
-def state_of(pid):
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rsplit(")", 1)[1].split()[0]
 
 
 def wait_for(condition, started, limit=40):

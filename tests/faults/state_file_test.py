@@ -39,8 +39,11 @@ def test_a_disk_that_cannot_hold_the_optimizers_state_ends_the_run_before_a_step
 def reserved_file_of(rank):
     """The open file of a process, whose name is gone."""
     for file in Path(f"/proc/{rank}/fd").iterdir():
-        if "wmtp-temporary-" in os.readlink(file):
-            return file
+        try:
+            if "wmtp-temporary-" in os.readlink(file):
+                return file
+        except FileNotFoundError:  # closed meanwhile
+            continue
     raise AssertionError(f"process {rank} keeps no state in a file")
 
 

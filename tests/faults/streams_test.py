@@ -49,7 +49,7 @@ def test_closed_streams_are_the_null_device(place):
     started = subprocess.Popen(["sh", "-c", "exec wmtp-host ui --port 0 <&- >&- 2>&-"], cwd=place.folder,
                                env=clean_environment({"PATH": f"{HOST.parent}:{os.environ['PATH']}"}))
     folder, end = Path(f"/proc/{started.pid}"), time.monotonic() + 20
-    while time.monotonic() < end and (folder / "comm").read_text() != "wmtp-host\n" or not serves(folder):
+    while time.monotonic() < end and ((folder / "comm").read_text() != "wmtp-host\n" or not serves(folder)):
         time.sleep(0.05)
     streams = [os.readlink(folder / f"fd/{number}") for number in (0, 1, 2)]
     started.kill()
@@ -58,12 +58,15 @@ def test_closed_streams_are_the_null_device(place):
 
 
 def serves(folder):
-    return any(os.readlink(fd).startswith("socket:") for fd in (folder / "fd").iterdir())
+    try:
+        return any(os.readlink(fd).startswith("socket:") for fd in (folder / "fd").iterdir())
+    except FileNotFoundError:  # closed meanwhile
+        return False
 
 
 COMMANDS = ["runs list", "runs list --json", "runs show trial", "runs show trial --toml", "runs compare trial trial",
             "sql 'SELECT * FROM v_metrics' --csv", "plan experiment.toml --json", "plan experiment.toml",
-            "generate trial the --max-tokens 3", "data inspect text.txt --kind text --json",
+            "generate 1 the --max-tokens 3", "data inspect text.txt --kind text --json",
             "eval trial --text text.txt --json", "plugins list --json", "plugins inspect rho1",
             "checkpoint list trial --json", "checkpoint verify runs/1-trial/model", "run experiment.toml --dry-run",
             "completion bash", "export trial --to csv", "doctor", "--help", "--version", "run --help"]

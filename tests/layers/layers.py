@@ -257,6 +257,14 @@ def check_named_files(root):
                 yield file, number, f"names {name}, which does not exist"
 
 
+def check_tests_are_run(root):
+    """Programs of unit tests are made of all files of their folder."""
+    lists = "".join(file.read_text() for file in (root / "tests").rglob("CMakeLists.txt"))
+    for file in (root / "tests").rglob("*_test.py"):
+        if not re.search(rf"\b{file.name}\b", lists):
+            yield file, 1, "is in no CMakeLists.txt, so that nothing runs it"
+
+
 def check_architecture(root):
     page = root / "docs/architecture.md"
     text = page.read_text()
@@ -315,7 +323,7 @@ def check_links(root):
 
 RULES = (check_folders, check_libtorch, check_sdk, check_plugins, check_sizes, check_machine_paths, check_type_names,
          check_small_headers, check_named_files, check_environment, check_architecture, check_columns,
-         check_links, check_plugin_names)
+         check_links, check_plugin_names, check_tests_are_run)
 
 
 def violations(root, rules=RULES):

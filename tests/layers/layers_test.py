@@ -78,6 +78,7 @@ def test_a_sound_tree_has_no_violations(tmp_path):
     ("host/train/run.hpp", "struct Run {\n};\n", "defines Run, as host/cli/run.hpp does"),
     ("host/data/corpus.cpp", 'auto home = std::getenv("HOME");\n', "calls getenv"),
     ("docs/notes.md", "see /ho" "me/someone/notes\n", "names a path of a developer's machine"),
+    ("tests/e2e/forgotten_test.py", "\n", "is in no CMakeLists.txt"),
     ("docs/notes.md", "[a page](no.md)\n", "links to no.md, which does not exist"),
     ("docs/notes.md", "# A note\n\n[up](#a-note) [down](#b-note)\n", "links to #b-note, a heading that does not exist"),
     ("docs/notes.md", "[floors](architecture.md#floors)\n",

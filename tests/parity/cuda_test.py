@@ -153,7 +153,7 @@ def test_the_devices_memory_is_in_the_log_by_category(finished):
 
 
 def test_a_stopped_run_resumes_bit_for_bit(place):
-    steps = 60 if null_cuda.is_used() else 200  # a device needs milliseconds for a step, and the signal must arrive
+    steps = 12
     place.tokens(windows=steps * 4)
     changes = CUDA | {"train__steps": steps}
     whole = losses_of(place, **changes)

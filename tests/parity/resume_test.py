@@ -20,15 +20,10 @@ from start import FROZEN, READER, REFERENCE_KEYS, RHO1_KEYS, changes_for, keys_o
 
 def stopped_and_resumed(place, steps, changes):
     """Starts a run, stops it by SIGTERM, resumes it to the end. Returns {step: loss} of both parts, and the model."""
-    running = place.start(**changes)
-    running.wait_for_step(3)
-    running.process.send_signal(signal.SIGTERM)
-    running.wait()
-    assert running.code == 75, f"wanted exit code 75\n{running}"
+    place.stopped_run(**changes)
     first = place.log.newest()
     assert (first["status"], first["exit_code"]) == ("interrupted", 75)
     stopped_at = place.log.last_step()
-    assert 3 <= stopped_at < steps, f"stopped at step {stopped_at} of {steps}: too late for this test"
 
     place.host("run", "experiment.toml", "--resume")
     second = place.log.newest()
@@ -52,8 +47,7 @@ VALUES = {"verifiable": Recipe(pipeline="verifiable", data="records"),
                                                        ("lora-heads", 2), ("contrast", 2), ("tied", 2), ("shared", 2),
                                                        ("sgd", 1)]))
 def test_a_stopped_run_resumes_as_if_it_had_not_stopped(place, pipeline, processes):
-    # Enough that the signal arrives before the end: on busy cores it was handled at steps 4 to 8, later by a fast rank.
-    steps = 60 if processes == 1 else 40
+    steps = 12
     changes = {"train__steps": steps, "data__order": "shuffled", "parallel__processes": processes,
                "schedule__name": "cosine", "schedule__warmup_steps": 2}
     place.tokens(windows=steps * 2 * processes)
@@ -111,13 +105,10 @@ def test_a_stopped_run_resumes_as_if_it_had_not_stopped(place, pipeline, process
 @pytest.mark.parametrize("first, then, precision", cases([("none", "nvme", "fp32"), ("nvme", "none", "bf16")],
                                                          [("none", "nvme", "bf16"), ("nvme", "none", "fp32")]))
 def test_a_run_resumes_with_its_state_in_a_file_or_in_memory_as_if_it_had_not_stopped(place, first, then, precision):
-    changes = {"train__steps": 60, "parallel__processes": 1, "train__ema": 0.9, "parallel__precision": precision}
+    changes = {"train__steps": 12, "parallel__processes": 1, "train__ema": 0.9, "parallel__precision": precision}
     places = {"none": changes, "nvme": changes | {"parallel__optimizer_offload": "nvme", "parallel__offload_path": "."}}
-    place.tokens(windows=120)
-    running = place.start(**places[first])
-    running.wait_for_step(3)
-    running.process.send_signal(signal.SIGTERM)
-    assert running.wait().code == 75
+    place.tokens(windows=24)
+    place.stopped_run(**places[first])
     place.host("run", place.write(**places[then]), "--resume=must")
     resumed = {name: model_tensors(place.log.folder(), name) for name in ("model", "model-ema")}
     assert place.log.newest()["parent_run"] is not None
@@ -138,22 +129,19 @@ def validations(place):
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_validation_that_was_due_when_the_run_was_stopped_is_done_when_it_is_resumed(place, processes):
     (place.folder / "text.txt").write_text("Seven quick wizards jump over 42 boxes, and back.\n" * 200)
-    changes = {"model__vocab_size": None, "data": {"kind": "text", "files": ["text.txt"]}, "train__steps": 60,
+    changes = {"model__vocab_size": None, "data": {"kind": "text", "files": ["text.txt"]}, "train__steps": 12,
                "parallel__processes": processes, "validation": {"share": 0.1, "batches": 1, "every_steps": 1},
                "log": {"prompts": ["Seven"], "prompt_tokens": 2}}
     place.run(**changes)
     wanted = validations(place)
-    assert [step for step, _ in wanted[0]] == [step for step, _ in wanted[1]] == list(range(61))
-    running = place.start(**changes)
-    running.wait_for_step(2)
-    running.process.send_signal(signal.SIGTERM)
-    assert running.wait().code == 75
+    assert [step for step, _ in wanted[0]] == [step for step, _ in wanted[1]] == list(range(13))
+    place.stopped_run(**changes)
     stopped_at = place.log.last_step()
     assert stopped_at not in place.log.metric("valid/loss"), "a stop is not to wait for a validation"
     place.host("run", "experiment.toml", "--resume")
     assert validations(place) == wanted
-    place.host("run", "experiment.toml", "--resume", "--set", "train.steps=62")
-    assert min(place.log.metric("valid/loss")) == 61, "that of step 60 is in the log"
+    place.host("run", "experiment.toml", "--resume", "--set", "train.steps=14")
+    assert min(place.log.metric("valid/loss")) == 13, "that of step 12 is in the log"
 
 
 @pytest.mark.parametrize("kill", ["file_written:0:2", "deleted:0:3"])
@@ -180,8 +168,8 @@ def test_resuming_from_a_periodic_checkpoint_after_a_kill(place):
     place.tokens(windows=160)
     place.run(**changes)
     wanted_losses, wanted_model = place.log.losses(), model_tensors(place.log.folder())
-    running = place.start(**changes)
-    running.wait_for_step(12)
+    running = place.start(**changes, env={"WMTP_KILL_AT_SAVE": "published:0:2:stop"})  # no further than step 15
+    running.wait_for_step(10)
     running.kill()
     assert place.log.newest()["status"] == "running", "nobody was left to close the row"
     kept = step_folders(place.log.folder())
@@ -299,13 +287,10 @@ def test_the_same_command_starts_a_run_continues_it_and_ends_when_it_is_finished
 
 
 def test_a_finished_run_is_repeated_without_resume_and_a_repetition_that_was_stopped_continues(place):
-    changes = {**ONE_RANK, "train__steps": 60}
-    place.tokens(windows=120)
+    changes = {**ONE_RANK, "train__steps": 12}
+    place.tokens(windows=24)
     place.run(**changes)
-    running = place.start(**changes)
-    running.wait_for_step(2)
-    running.process.send_signal(signal.SIGTERM)
-    assert running.wait().code == 75, running
+    place.stopped_run(**changes)
     assert "continues run 2 at step" in place.host("run", "experiment.toml", "--resume").err
     assert "run 3 of this configuration" in place.host("run", "experiment.toml", "--resume").err
 

@@ -28,6 +28,10 @@ def clean_environment(extra=None):
     return users_environment({"OMP_WAIT_POLICY": "passive", **on_null_device, **(extra or {})})
 
 
+# Rank 0 stops in its first save, until SIGCONT; training waits before the next save.
+IN_A_SAVE = {"WMTP_KILL_AT_SAVE": "published:0:1:stop"}
+
+
 class Running:
     """A started program, with its exit code and output once it has ended (code, out, err)."""
 
@@ -130,9 +134,24 @@ class Running:
                 raise AssertionError(f"ended before step {step}\n{self}")
             if self.log.last_step(self.runs_before) >= step:
                 return self
-            time.sleep(0.05)
+            time.sleep(0.01)
         self.kill()
         raise AssertionError(f"step {step} not reached in {timeout} s\n{self}")
+
+    def stop_in_a_save(self):
+        """SIGTERM while rank 0 stands still in a save, so that the run cannot end before it (`env`: IN_A_SAVE)."""
+        end = time.monotonic() + LIMIT
+        while not (stopped := [pid for pid in session_of(self.process.pid) if state_of(pid) == "T"]):
+            assert self.code is None and time.monotonic() < end, f"stands still in no save\n{self}"
+            time.sleep(0.01)
+        self.process.send_signal(signal.SIGTERM)
+        while self.own_launcher and "save and stop" not in self.err:
+            assert self.code is None and time.monotonic() < end, f"takes no request to stop\n{self}"
+            time.sleep(0.01)
+        os.kill(stopped[0], signal.SIGCONT)
+        self.wait()
+        assert self.code == 75, f"wanted exit code 75\n{self}"
+        return self
 
     def __str__(self):
         return f"exit code {self.code}\n--- stdout\n{self.out[-3000:]}\n--- stderr\n{self.err[-6000:]}"
@@ -146,6 +165,14 @@ def children_of(pid):
         except OSError:
             continue
     return children
+
+
+def state_of(pid):
+    """"T": stopped; "" of a process that is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return ""
 
 
 def session_of(leader):

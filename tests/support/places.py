@@ -4,7 +4,7 @@ import re
 import experiment
 import null_cuda
 import pytest
-from host import Running, run_host
+from host import IN_A_SAVE, Running, run_host
 from paths import HOST
 from runlog import RunLog
 
@@ -79,6 +79,11 @@ class Place:
     def start(self, *arguments, env=None, **changes):
         """Writes an experiment and starts it; the fixture kills it if it still runs at the end of the test."""
         return self.start_command("run", self.write(**changes), *arguments, env=env)
+
+    def stopped_run(self, *arguments, env=None, **changes):
+        """A run that was stopped with exit code 75 after three to seven steps."""
+        return self.start(*arguments, "--set", "checkpoint.every_steps=3", env={**IN_A_SAVE, **(env or {})},
+                          **changes).stop_in_a_save()
 
     def start_command(self, *arguments, env=None):
         running = Running(*arguments, cwd=self.folder, env=env)

@@ -10,13 +10,16 @@ LAST_FRAGMENT = {1, 4}              # a whole record, or the end of one
 def records(file):
     from wandb.proto import wandb_internal_pb2
     data, position, record = Path(file).read_bytes(), HEADER, b""
-    assert data.startswith(b":W&B")
+    if not data.startswith(b":W&B"):  # not yet
+        return
     while position + FRAME <= len(data):
         left = BLOCK - position % BLOCK
         if left < FRAME:
             position += left
             continue
         length, kind = int.from_bytes(data[position + 4:position + 6], "little"), data[position + 6]
+        if position + FRAME + length > len(data):  # half a record, so far
+            return
         record += data[position + FRAME:position + FRAME + length]
         position += FRAME + length
         if kind in LAST_FRAGMENT:

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 
 namespace wmtp {
@@ -21,7 +22,8 @@ TEST(BestRate, DoesNotIncludeTheWaitLatency) {
     until(busy_until);
     until(Clock::now() + microseconds(100));
   };
-  const double rate = best_rate(1e6, launch, wait);  // one launch and one wait: 8.3e9
+  double rate = 0;  // with one launch and one wait 8.3e9; a measurement that another process disturbs is repeated
+  for (int i = 0; i < 50 && rate <= 3e10; ++i) rate = std::max(rate, best_rate(1e6, launch, wait));
   EXPECT_GT(rate, 3e10);
   EXPECT_LT(rate, 5.01e10) << "a product takes 20 us";
 }

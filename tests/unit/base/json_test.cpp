@@ -73,7 +73,7 @@ TEST(StrictJson, TakesTimeInProportionToItsLength) {
                                   "{\"a\":[" + repeated("{\"b\":0},", 600'000) + "0]}"})
     EXPECT_EQ(refused(text).substr(0, 9), "accepted:");
   EXPECT_EQ(refused(many_keys(400'000)).substr(0, 9), "accepted:");
-  EXPECT_LT(processor_seconds() - before, 20) << "without optimization";
+  EXPECT_LT(processor_seconds() - before, 60) << "without optimization";
 }
 
 TEST(JsonByRules, KeepsTheOrderOfKeysIfAskedAndTheLastOfRepeatedOnes) {

@@ -47,7 +47,7 @@ TEST(WorkProgress, ShowsNothingForShortWorkAndEndsImmediately) {
 
 TEST(WorkProgress, ShowsLongWorkWithItsPrefix) {
   set_progress_prefix("rho1");
-  EXPECT_EQ(shown_in(2500ms).find("rho1: counting: 1 of 4, "), 0u);
+  EXPECT_EQ(shown_in(4000ms).find("rho1: counting: 1 of 4, "), 0u);
   set_progress_prefix("");
 }
 

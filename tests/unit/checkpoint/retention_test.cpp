@@ -133,12 +133,13 @@ TEST(Retention, RemovesOnlyDraftsWithoutAnOwner) {
   const FolderDraft live(folder / "step-000002");
   const auto named = [&](const std::string& target) { return draft_path(folder / target).filename().string(); };
   Names kept{live.path().filename(), named("notes"), "step-000003.tmp-x", "step-000004.tmp--1"}, all = kept;
-  for (const char* target : {"step-000001", "model", "adapter"}) all.push_back(named(target));
+  for (const char* target : {"step-000001", "model", "model-ema", "adapter"}) all.push_back(named(target));
+  all.emplace_back(prompts_model_name);
   for (const std::string& name : all) {
     fs::create_directories(folder / name);
     put(folder / name / "file", "x");
   }
-  EXPECT_EQ(remove_leftovers(folder.path()).size(), 3u);
+  EXPECT_EQ(remove_leftovers(folder.path()).size(), 5u);
   std::sort(kept.begin(), kept.end());
   EXPECT_EQ(listing(folder.path()), kept);
   EXPECT_TRUE(remove_leftovers(folder / "none").empty());

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <random>
 
@@ -156,9 +157,12 @@ TEST(Verify, ReadsAtLeastHalfAGigabytePerSecondFromTheCache) {
   manifest.slices = {{"t", {count}, 0, count, "s.safetensors", "t", crc32c(values.data(), bytes)}};
   write_manifest(draft.path(), manifest);
   draft.publish();
-  const auto start = std::chrono::steady_clock::now();
-  verify_checkpoint(folder / "step-000001");
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  double seconds = 1e9;  // of the fastest: another process may have taken the core
+  for (int i = 0; i < 5; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    verify_checkpoint(folder / "step-000001");
+    seconds = std::min(seconds, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
   RecordProperty("gigabytes_per_second", std::to_string(double(bytes) / seconds / 1e9));
   // A quarter of the speed of an idle machine, so that other load does not fail the test; sanitizers are slower still.
 #if !defined(__SANITIZE_ADDRESS__)

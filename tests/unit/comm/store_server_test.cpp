@@ -25,7 +25,7 @@ StoreClient client_of(int port, const std::string& token = "token", std::chrono:
 }
 
 std::string refusal(int port, const std::string& token = "token") {
-  return test::refusal(ExitStatus::peer, [&] { client_of(port, token, 100ms); });
+  return test::refusal(ExitStatus::peer, [&] { client_of(port, token, 500ms); });
 }
 
 Socket stranger_at(int port) {
@@ -49,7 +49,7 @@ std::string answer_to(const Socket& stranger, const std::string& bytes) {
 
 class StoreServerTest : public testing::Test {
  protected:
-  StoreServer server_{listen_on_address("127.0.0.1", 0), "token", 100ms};
+  StoreServer server_{listen_on_address("127.0.0.1", 0), "token", 500ms};
 };
 
 TEST_F(StoreServerTest, KeepsWhatOneSetsForTheOthers) {

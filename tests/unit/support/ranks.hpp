@@ -1,10 +1,6 @@
 // Ranks inside the test's process: one without a network, or several as threads, which exchange as ranks of one host.
 #pragma once
 
-#include <arpa/inet.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <cstdlib>
 #include <exception>
 #include <functional>
@@ -12,25 +8,13 @@
 #include <thread>
 #include <vector>
 
+#include "comm/network.hpp"
 #include "comm/torch/channels.hpp"
 #include "comm/torch/shared_memory_backend.hpp"
 #include "comm/torch/single_rank.hpp"
 #include "support/poisoned_memory.hpp"
 
 namespace wmtp::test {
-
-inline int free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  const bool bound = bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
-                     getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  close(fd);
-  if (!bound) throw std::runtime_error("no free port on the loopback");
-  return ntohs(address.sin_port);
-}
 
 /// Calls body(channels) on `size` ranks in parallel; their gathers and reduces use the backends that `device` makes.
 /// Not Gloo by default: its threads poll, without sleeping, while a message waits for a rank that is late.
@@ -43,7 +27,8 @@ inline void on_ranks(int size, const std::function<void(Channels&)>& body,
   }
   // LibTorch's record of collectives is global to the process and does not support several groups at once.
   setenv("TORCH_FR_BUFFER_SIZE", "0", 1);
-  const int port = free_port();
+  const Socket held = reserved_loopback_port(0);  // until rank 0 listens there
+  const int port = held.port();
   std::vector<std::exception_ptr> faults((size_t(size)));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank)

@@ -17,7 +17,8 @@ using namespace std::chrono_literals;
 const auto no_notice = [](const std::string&) {};
 
 TEST(JobStore, BehavesLikeAC10dStore) {
-  const int port = free_port();
+  const Socket held = reserved_loopback_port(0);
+  const int port = held.port();
   const JobStore first = open_job_store(rank_of(0, port), 5s, no_notice);
   const JobStore second = open_job_store(rank_of(1, port), 5s, no_notice);
   EXPECT_TRUE(first.server && !second.server);

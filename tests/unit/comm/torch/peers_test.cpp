@@ -15,7 +15,8 @@ namespace {
 using namespace std::chrono_literals;
 
 TEST(Peers, NameALostRankInsteadOfWaitingForItsText) {
-  const int port = free_port();
+  const Socket held = reserved_loopback_port(0);
+  const int port = held.port();
   auto other = std::async(std::launch::async, [&] {
     Peers peers(rank_of(1, port), 5s);
     peers.gather("the first", "of rank 1");
@@ -29,7 +30,8 @@ TEST(Peers, NameALostRankInsteadOfWaitingForItsText) {
 }
 
 TEST(Peers, NameRankZeroWhenTheStoreIsGone) {
-  const int port = free_port();
+  const Socket held = reserved_loopback_port(0);
+  const int port = held.port();
   std::promise<void> met;
   auto rank0 = std::async(std::launch::async, [&] {
     Peers peers(rank_of(0, port), 5s);
