@@ -79,7 +79,8 @@ void RunExportReader::each_memory(const std::function<void(const LoggedMemory&)>
        "SELECT m.rank, m.step, m.category, max(m.bytes), "
        "(SELECT time_ns FROM metric_values AS v WHERE v.run_id = m.run_id AND v.step <= m.step "
        "AND v.name_id = (SELECT id FROM metric_names WHERE name = 'train/loss') ORDER BY v.step DESC LIMIT 1) "
-       "FROM memory AS m WHERE m.run_id = ?1 AND m.phase = 'peak' "
+       "FROM v_lineage AS l JOIN memory AS m ON m.run_id = l.segment AND m.step < l.before_step "
+       "WHERE l.run_id = ?1 AND m.phase = 'peak' "
        "AND m.category IN ('allocated', 'resident') GROUP BY m.rank, m.category, m.step",
        {id_}, [&](const Statement& row) {
          on_memory(

@@ -17,6 +17,7 @@ struct Rows {
   const char *name, *sql;
 };
 
+// Of a resumed run, rows of all its segments; values that a later segment repeats, only from there.
 constexpr std::array<Rows, 12> tables{{
     {"params", "SELECT key, value_text, value_num FROM run_params WHERE run_id = ?1 ORDER BY key"},
     {"plugins",
@@ -24,14 +25,18 @@ constexpr std::array<Rows, 12> tables{{
      "name"},
     {"metrics", "SELECT step, name, value, kind, time_ns, segment FROM v_curves WHERE run_id = ?1 ORDER BY name, step"},
     {"segments", "SELECT segment, before_step FROM v_lineage WHERE run_id = ?1 ORDER BY segment"},
-    {"rank_times", "SELECT rank, step, phase, seconds FROM rank_times WHERE run_id = ?1 ORDER BY rank, phase, step"},
-    {"memory", "SELECT rank, step, phase, category, bytes FROM memory WHERE run_id = ?1 ORDER BY rowid"},
+    {"rank_times",
+     "SELECT segment, rank, step, phase, seconds FROM v_lineage AS l JOIN rank_times AS t ON t.run_id = l.segment "
+     "WHERE l.run_id = ?1 ORDER BY segment, rank, phase, step"},
+    {"memory",
+     "SELECT segment, rank, step, phase, category, bytes FROM v_lineage AS l JOIN memory AS m ON m.run_id = l.segment "
+     "WHERE l.run_id = ?1 ORDER BY segment, m.rowid"},
     {"checkpoints",
-     "SELECT step, path, bytes, state, time_ns FROM checkpoints WHERE run_id = ?1 ORDER BY step, "
-     "path"},
+     "SELECT segment, step, path, bytes, state, time_ns FROM v_lineage AS l JOIN checkpoints AS c "
+     "ON c.run_id = l.segment WHERE l.run_id = ?1 ORDER BY segment, step, path"},
     {"events",
-     "SELECT time_ns, rank, level, kind, step, message FROM events WHERE run_id = ?1 "
-     "ORDER BY time_ns, rowid"},
+     "SELECT segment, time_ns, rank, level, kind, step, message FROM v_lineage AS l JOIN events AS e "
+     "ON e.run_id = l.segment WHERE l.run_id = ?1 ORDER BY segment, time_ns, e.rowid"},
     {"evaluations",
      "SELECT e.id, e.time_ns, e.suite, e.suite_sha256, e.max_tokens, e.temperature, e.top_p, e.seed, a.task_id, "
      "a.sample, a.verdict, a.seconds, a.told, a.answer FROM evaluations AS e JOIN evaluation_answers AS a "
@@ -43,10 +48,14 @@ constexpr std::array<Rows, 12> tables{{
      "LEFT JOIN text_bytes AS b ON b.evaluation_id = e.id AND b.head = l.head "
      "WHERE e.run_id = ?1 ORDER BY e.id, l.head"},
     {"samples",
-     "SELECT step, sequence, position, head, token_id, text, weight, loss, reference_loss, product, cosine "
-     "FROM samples LEFT JOIN sample_alignments USING (run_id, step, sequence, position, head) "
-     "WHERE run_id = ?1 ORDER BY step, sequence, position, head"},
-    {"generations", "SELECT step, number, prompt, text FROM generations WHERE run_id = ?1 ORDER BY step, number"},
+     "SELECT s.step, s.sequence, s.position, s.head, token_id, text, weight, loss, reference_loss, product, cosine "
+     "FROM v_lineage AS l JOIN samples AS s ON s.run_id = l.segment AND s.step < l.before_step "
+     "LEFT JOIN sample_alignments AS a ON a.run_id = s.run_id AND a.step = s.step AND a.sequence = s.sequence "
+     "AND a.position = s.position AND a.head = s.head "
+     "WHERE l.run_id = ?1 ORDER BY s.step, s.sequence, s.position, s.head"},
+    {"generations",
+     "SELECT step, number, prompt, text FROM v_lineage AS l JOIN generations AS g ON g.run_id = l.segment "
+     "AND g.step < l.before_step WHERE l.run_id = ?1 ORDER BY step, number"},
 }};
 
 void write_rows(const LogReader& log, const Rows& rows, int64_t run, const TextOutput& out) {

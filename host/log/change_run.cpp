@@ -41,11 +41,13 @@ struct Move {
   fs::path from, to;
 };
 
-/// Renames the folders that exist before it changes the rows, and back if one cannot be renamed or the rows cannot be
-/// changed.
-void change_run(const std::vector<Move>& folders, const std::function<void()>& change_rows) {
+/// Changes rows by `change_rows`, which calls its argument before it commits: this renames the folders that exist,
+/// after any wait for a lock of the log, in which a user may end the program. Renames them back if one cannot be
+/// renamed or the rows cannot be changed.
+void change_run(const std::vector<Move>& folders,
+                const std::function<void(const std::function<void()>&)>& change_rows) {
   std::vector<Move> moved;
-  try {
+  const auto rename_folders = [&] {
     for (const Move& move : folders) {
       std::error_code error;
       if (!fs::exists(move.from, error) || move.from == move.to) continue;
@@ -53,7 +55,9 @@ void change_run(const std::vector<Move>& folders, const std::function<void()>& c
       if (error) throw Error(ExitStatus::storage, move.from.string() + ": " + error.message());
       moved.push_back(move);
     }
-    change_rows();
+  };
+  try {
+    change_rows(rename_folders);
   } catch (...) {
     std::error_code ignored;
     for (const Move& move : moved) fs::rename(move.to, move.from, ignored);
@@ -142,7 +146,7 @@ void delete_run(const fs::path& database, const RunToDelete& run) {
     folders.push_back({segment.folder, segment.folder.string() + ".deleted-" + std::to_string(getpid())});
     rows.push_back({segment.id, segment.key});
   }
-  change_run(folders, [&] { delete_rows(database, rows); });
+  change_run(folders, [&](const auto& rename_folders) { delete_rows(database, rows, rename_folders); });
   for (const Move& folder : folders) {
     std::error_code error;
     fs::remove_all(folder.to, error);
@@ -159,8 +163,9 @@ void rename_run(const fs::path& database, int64_t run_id, const std::string& nam
   std::error_code ignored;
   if (folder != run.folder && fs::exists(run.folder, ignored) && fs::exists(folder, ignored))
     throw Error(ExitStatus::storage, folder.string() + " already exists; move it away, or choose another name");
-  change_run({{run.folder, folder}},
-             [&] { rename_rows(database, run_id, name, run.folder.filename().string(), folder.filename().string()); });
+  change_run({{run.folder, folder}}, [&](const auto& rename_folder) {
+    rename_rows(database, run_id, name, run.folder.filename().string(), folder.filename().string(), rename_folder);
+  });
 }
 
 }  // namespace wmtp

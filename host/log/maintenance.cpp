@@ -27,13 +27,14 @@ void check_run_key(Database& database, int64_t run_id, const std::string& key) {
                                        "; nothing was changed");
 }
 
-void delete_rows(const fs::path& path, const std::vector<KeyedRun>& runs) {
+void delete_rows(const fs::path& path, const std::vector<KeyedRun>& runs, const std::function<void()>& before_commit) {
   Database database = open_log_for_writing(path);
   Transaction transaction(database);
   for (const KeyedRun& run : runs) {
     check_run_key(database, run.id, run.key);
     Statement(database, "DELETE FROM runs WHERE id = ?1").run(run.id);
   }
+  if (before_commit) before_commit();
   transaction.commit();
 }
 
@@ -64,7 +65,7 @@ void set_archived(const fs::path& path, int64_t run_id, bool archived) {
 }
 
 void rename_rows(const fs::path& path, int64_t run_id, const std::string& name, const std::string& old_folder,
-                 const std::string& folder) {
+                 const std::string& folder, const std::function<void()>& before_commit) {
   Database database = open_log_for_writing(path);
   Transaction transaction(database);
   Statement(database, "UPDATE runs SET name = ?2 WHERE id = ?1").run(run_id, name);
@@ -73,6 +74,7 @@ void rename_rows(const fs::path& path, int64_t run_id, const std::string& name, 
             "UPDATE checkpoints SET path = substr(replace('/' || path, '/' || ?2 || '/', '/' || ?3 || '/'), 2) "
             "WHERE run_id = ?1")
       .run(run_id, old_folder, folder);
+  if (before_commit) before_commit();
   transaction.commit();
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,10 @@ struct KeyedRun {
   std::string key{};
 };
 /// Deletes these rows and everything that belongs to them, all or none; runs resumed from them remain, without a
-/// parent. Error(storage), also as check_run_key.
-void delete_rows(const std::filesystem::path& database, const std::vector<KeyedRun>& runs);
+/// parent. `before_commit`: called when only the commit is left; what it throws leaves the rows. Error(storage), also
+/// as check_run_key.
+void delete_rows(const std::filesystem::path& database, const std::vector<KeyedRun>& runs,
+                 const std::function<void()>& before_commit = {});
 
 /// Replaces the run's note; "" removes it.
 void set_note(const std::filesystem::path& database, int64_t run_id, const std::string& note);
@@ -36,9 +39,10 @@ void change_tags(const std::filesystem::path& database, int64_t run_id, const st
 /// Hides the run from lists, or shows it again.
 void set_archived(const std::filesystem::path& database, int64_t run_id, bool archived);
 
-/// Changes a run's name, and the name of its folder in the paths of its checkpoints.
+/// Changes a run's name, and the name of its folder in the paths of its checkpoints. `before_commit`: as above.
 void rename_rows(const std::filesystem::path& database, int64_t run_id, const std::string& name,
-                 const std::string& old_folder, const std::string& folder);
+                 const std::string& old_folder, const std::string& folder,
+                 const std::function<void()>& before_commit = {});
 
 /// A consistent copy of a log that may be in use: one file without -wal and -shm, complete or absent. Error(usage) if
 /// `copy` already exists, Error(storage) if it cannot be written.

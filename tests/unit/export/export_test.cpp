@@ -109,6 +109,39 @@ TEST_F(ExportTest, JsonHasTheRowAndEveryTable) {
   EXPECT_EQ(runs[1]["memory"].size(), 2u);
 }
 
+TEST_F(ExportTest, JsonOfAResumedRunHasTheRowsOfAllItsSegments) {
+  const auto segment = [&](int64_t first, int64_t parent) {
+    RunStart begun = start();
+    begun.parent_run = parent;
+    RunLog log(log_, begun);
+    for (int64_t step = first; step < first + 3; ++step) {
+      log.metrics(step, {{"train/loss", 1}, {"train/tokens", double(step)}});
+      log.samples(step, {SampleRecord()});
+      log.generations(step, {{1, "prompt", "text of " + std::to_string(parent)}});
+    }
+    log.memory({{0, first + 2, "peak", "resident", 5'000'000}});
+    log.rank_times({{0, first + 2, "forward", 1.5}});
+    log.checkpoint(first + 1, "/c", 10, "kept");
+    log.event(0, "info", "odd", first, "");
+    log.end(ExitStatus::interrupted);
+  };
+  segment(1, 0);
+  segment(3, 1);  // the first one's step 3 is trained again
+  std::string text;
+  write_runs_json(LogReader(log_), {2}, [&](std::string_view more) { text += more; });
+  const Json run = Json::parse(text)[0];
+  const auto column = [&](const char* table, const char* name) {
+    std::vector<int64_t> values;
+    for (const Json& row : run[table]) values.push_back(row[name]);
+    return values;
+  };
+  for (const char* table : {"memory", "rank_times", "checkpoints", "events"})
+    EXPECT_EQ(column(table, "segment"), (std::vector<int64_t>{1, 2})) << table;
+  for (const char* table : {"samples", "generations"})
+    EXPECT_EQ(column(table, "step"), (std::vector<int64_t>{1, 2, 3, 4, 5})) << table;
+  EXPECT_EQ(run["generations"][2]["text"], "text of 1");
+}
+
 TEST_F(ExportTest, MlflowFileHasNoViewsAndReportsTruncatedTexts) {
   run();
   const fs::path file = folder_ / "out/mlflow.db";

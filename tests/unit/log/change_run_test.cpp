@@ -1,6 +1,9 @@
 #include "log/change_run.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
+#include <thread>
 
 #include "io/run_lock.hpp"
 #include "support/log_fixture.hpp"
@@ -33,6 +36,19 @@ TEST_F(RenameRun, RefusesAnInvalidNameAnActiveRunAndAFolderThatExists) {
   EXPECT_TRUE(holds(refusal(ExitStatus::storage, [&] { rename_run(file_, 1, "taken"); }), "already exists"));
   EXPECT_EQ(text("SELECT name FROM runs"), "old");
   EXPECT_TRUE(std::filesystem::exists(log.run_folder()));
+}
+
+TEST_F(RenameRun, LeavesTheFolderAloneWhileItWaitsForALock) {
+  RunLog(file_, start("old")).end(ExitStatus::done);
+  Database other(file_, Database::Mode::write);
+  std::optional<Transaction> lock(std::in_place, other);
+  std::thread renaming([&] { rename_run(file_, 1, "new"); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "1-old")) << "whoever ends the program now has the run as it was";
+  lock.reset();
+  renaming.join();
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "1-new"));
+  EXPECT_EQ(text("SELECT name FROM runs"), "new");
 }
 
 class DeleteRun : public LogTest {
