@@ -144,14 +144,14 @@ bool LogWriter::take(std::chrono::milliseconds longest) {
 bool LogWriter::try_commit(bool flushes) {
   try {
     leave_moved_file();
-    if (flushes) set_synchronous_full(*database_);
+    if (flushes != commits_durably_) (flushes ? set_synchronous_full : set_synchronous_normal)(*database_);
+    commits_durably_ = flushes;
     Transaction transaction(*database_);
     for (const LogRecord& record : pending_) rows_->write(record);
     const bool beat = flushes || Clock::now() >= next_heartbeat_;  // a flush of nothing new needs a row, too
     if (beat) rows_->heartbeat();
     if (incomplete_) rows_->mark_incomplete();
     transaction.commit();
-    if (flushes) set_synchronous_normal(*database_);
     queue_.release(pending_rows_);
     pending_.clear();
     if (beat) next_heartbeat_ = Clock::now() + heartbeat_interval;
@@ -181,6 +181,7 @@ void LogWriter::leave_moved_file() {
     auto database = std::make_unique<Database>(open_log_for_writing(kept));
     database->set_busy_timeout(busy_timeout);
     set_synchronous_normal(*database);
+    commits_durably_ = false;
     rows_ = std::make_unique<RowWriter>(*database, run_id_);
     database_ = std::move(database);
   } catch (...) {

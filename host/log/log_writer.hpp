@@ -61,6 +61,7 @@ class LogWriter {
 
   int64_t run_id_;
   std::unique_ptr<Database> database_;
+  bool commits_durably_ = false;
   Spool spool_;
   std::unique_ptr<RowWriter> rows_;
   LogQueue queue_;
