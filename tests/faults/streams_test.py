@@ -78,7 +78,7 @@ def test_a_result_that_cannot_be_written_is_no_success(place, command):
     assert ended.returncode == 7 and "cannot write to standard output" in ended.stderr, ended
 
 
-READ = ["sql 'SELECT * FROM v_metrics' --csv", "completion bash", "generate trial the --max-tokens 3"]
+READ = ["sql 'SELECT * FROM v_metrics' --csv", "completion bash", "generate 1 the --max-tokens 3"]
 
 
 @pytest.mark.parametrize("command", READ)
