@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/json_text.hpp"
 #include "base/text.hpp"
+#include "log/records.hpp"
 #include "report/student_t.hpp"
 
 namespace wmtp {
@@ -210,17 +211,17 @@ class Comparison {
 
   LoggedValues values(int64_t id) const {
     LoggedValues run{id, params_of(log_, id), {}};
-    for (const auto& row :
-         log_.query("SELECT name, value FROM v_latest WHERE run_id = ?1 "
-                    "AND name NOT IN ('perf/tokens_per_second', 'perf/mfu', 'perf/run_tokens', 'perf/run_seconds') "
-                    "UNION ALL "
-                    "SELECT iif(best_valid_head_1 IS NULL, 'valid/loss, lowest', 'valid/ce_head_1, lowest'), "
-                    "coalesce(best_valid_head_1, best_valid_loss) FROM v_runs WHERE id = ?1 UNION ALL "
-                    "SELECT 'perf/tokens_per_second', tokens_per_second FROM v_runs WHERE id = ?1 "
-                    "UNION ALL SELECT 'perf/mfu', mfu FROM v_runs WHERE id = ?1",
-                    {id})
-             .rows)
-      if (row[1].is_number()) run.metrics[row[0]] = row[1];
+    log_.each_row(
+        "SELECT name, value, kind FROM v_latest WHERE run_id = ?1 "
+        "AND name NOT IN ('perf/tokens_per_second', 'perf/mfu', 'perf/run_tokens', 'perf/run_seconds') "
+        "UNION ALL "
+        "SELECT iif(best_valid_head_1 IS NULL, 'valid/loss, lowest', 'valid/ce_head_1, lowest'), "
+        "coalesce(best_valid_head_1, best_valid_loss), NULL FROM v_runs WHERE id = ?1 UNION ALL "
+        "SELECT 'perf/tokens_per_second', tokens_per_second, NULL FROM v_runs WHERE id = ?1 "
+        "UNION ALL SELECT 'perf/mfu', mfu, NULL FROM v_runs WHERE id = ?1",
+        {id}, [&](const Statement& row) {
+          if (!row.null(1) || !row.null(2)) run.metrics[row.text(0)] = logged_number(row, 1, 2);
+        });
     return run;
   }
 
@@ -337,7 +338,7 @@ void explain_figures(std::ostream& out, const Comparison& comparison) {
 /// "-0.3 [-0.5, -0.1]", "+0.1 ± 0.2, not distinguishable", or as with_error().
 std::string with_verdict(const MeanAndError& difference) {
   const auto interval = interval_95(difference);
-  if (!interval || difference.error == 0) return with_error(difference, true);
+  if (!interval || difference.error == 0 || !std::isfinite(difference.mean)) return with_error(difference, true);
   const auto& [low, high] = *interval;
   if (low <= 0 && high >= 0) return with_error(difference, true) + ", not distinguishable";
   return printed("%+.4g [%+.3g, %+.3g]", difference.mean, low, high);
@@ -504,6 +505,7 @@ std::optional<std::pair<double, double>> interval_95(const MeanAndError& of) {
 
 std::string with_error(const MeanAndError& of, bool signed_number) {
   if (of.count == 0) return "-";
+  if (const char* name = non_finite_name(of.mean)) return name;
   const std::string number = signed_number && of.mean != 0 ? printed("%+.4g", of.mean) : shown(of.mean);
   return of.count == 1 ? number : number + printed(" ± %.2g", of.error);
 }

@@ -127,6 +127,16 @@ TEST_F(CompareTest, SaysWhatTheErrorIsOrThatOneSeedTellsNothingOfNoise) {
       << text({"a", "b"});
 }
 
+TEST_F(CompareTest, ShowsADivergedRunInsteadOfLeavingItOutOfTheMean) {
+  for (const int64_t seed : {1, 2, 3}) {
+    run("base", seed, 1, 3.0 + 0.1 * double(seed));
+    run("diverges", seed, 1, seed == 2 ? std::nan("") : 2.0);
+  }
+  EXPECT_TRUE(holds(text({"base", "diverges"}), "valid/loss (mean over heads)     3.2 ± 0.058     nan                 nan\n"))
+      << text({"base", "diverges"});
+  EXPECT_TRUE(compare({"base", "diverges"})["metrics"]["valid/loss"]["difference_from_first"][1]["mean"].is_null());
+}
+
 TEST_F(CompareTest, GivesTheIntervalOfPairedSeedsOrSaysThatItContainsZero) {
   for (const auto& [seed, loss] : {std::pair{1, 3.0}, std::pair{2, 5.0}, std::pair{3, 7.0}}) {
     run("base", seed, 1, loss);
