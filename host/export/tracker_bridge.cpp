@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "export/run_export_reader.hpp"
+#include "log/live_status.hpp"
 #include "log/records.hpp"
 #include "process/python_program.hpp"
 #include "process/socket_child.hpp"
@@ -78,8 +79,9 @@ class RunFollower {
 
  private:
   OrderedJson read_state() const {
-    const Table state = log_.query("SELECT status, exit_code FROM v_runs WHERE id = ?1", {id_});
-    return {{"status", state.rows.at(0)[0]}, {"exit_code", state.rows.at(0)[1]}};
+    const std::string status = live_status(log_, id_);
+    return {{"status", status},
+            {"exit_code", log_.query("SELECT exit_code FROM runs WHERE id = ?1", {id_}).rows.at(0)[0]}};
   }
 
   OrderedJson description(const OrderedJson& state) const {

@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "log/live_status.hpp"
 #include "report/summary.hpp"
 #include "report/table.hpp"
 
@@ -40,9 +41,11 @@ class Watch {
   }
 
   OrderedJson run_state() const {
-    return row_object(log_.query("SELECT name, status, exit_code, seconds, tokens_per_second FROM v_runs WHERE id = ?1",
-                                 {request_.run_id}),
-                      0);
+    OrderedJson state = row_object(
+        log_.query("SELECT name, exit_code, seconds, tokens_per_second FROM v_runs WHERE id = ?1", {request_.run_id}),
+        0);
+    state["status"] = live_status(log_, request_.run_id);
+    return state;
   }
 
   void show_new_steps() {
