@@ -38,6 +38,16 @@ bool in_identity(const SchemaTable& table, const Key* key) {
   return table.in_identity && (!key || (key->in_identity && key->path_kind == PathKind::none));
 }
 
+template <class Counts>
+std::map<std::string, Value> flat_values_if(const Experiment& experiment, Counts counts) {
+  std::map<std::string, Value> flat;
+  for_each_value(experiment,
+                 [&](const SchemaTable& table, const Key* key, const std::string& name, const Value& value) {
+                   if (counts(table, key)) flat[key_path(table.name, name)] = value;
+                 });
+  return flat;
+}
+
 class Printer {
  public:
   void add(const SchemaTable& table, const std::string& name, const Value& value, bool as_comment = false,
@@ -99,20 +109,11 @@ std::string table_text(const Experiment& experiment, const std::string& name) {
 }
 
 std::map<std::string, Value> flat_values(const Experiment& experiment) {
-  std::map<std::string, Value> flat;
-  for_each_value(experiment, [&](const SchemaTable& table, const Key*, const std::string& name, const Value& value) {
-    flat[key_path(table.name, name)] = value;
-  });
-  return flat;
+  return flat_values_if(experiment, [](const SchemaTable&, const Key*) { return true; });
 }
 
 std::map<std::string, Value> identity_values(const Experiment& experiment) {
-  std::map<std::string, Value> flat;
-  for_each_value(experiment,
-                 [&](const SchemaTable& table, const Key* key, const std::string& name, const Value& value) {
-                   if (in_identity(table, key)) flat[key_path(table.name, name)] = value;
-                 });
-  return flat;
+  return flat_values_if(experiment, in_identity);
 }
 
 }  // namespace wmtp

@@ -7,7 +7,6 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "export/run_export_reader.hpp"
-#include "log/live_status.hpp"
 #include "log/records.hpp"
 #include "process/python_program.hpp"
 #include "process/socket_child.hpp"
@@ -79,9 +78,9 @@ class RunFollower {
 
  private:
   OrderedJson read_state() const {
-    const std::string status = live_status(log_, id_);
-    return {{"status", status},
-            {"exit_code", log_.query("SELECT exit_code FROM runs WHERE id = ?1", {id_}).rows.at(0)[0]}};
+    const std::string status = log_.live_status(id_);  // before the exit code, which a run has once it has ended
+    const Table state = log_.query("SELECT exit_code FROM runs WHERE id = ?1", {id_});
+    return {{"status", status}, {"exit_code", state.rows.at(0)[0]}};
   }
 
   OrderedJson description(const OrderedJson& state) const {

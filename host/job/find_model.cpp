@@ -117,9 +117,9 @@ FoundModel best_of(const RunInfo& run, const std::vector<fs::path>& run_folders)
 
 /// What a name that several runs have stands for; "" for a number, or the name of one run.
 std::string choice_text(const LogReader& log, const std::string& text, const RunInfo& run) {
-  const Table named = log.query("SELECT count(*) FROM runs WHERE name = ?1", {text});
-  const int64_t runs = named.rows.at(0)[0];
-  if (is_number(text) || runs < 2) return "";
+  if (is_number(text)) return "";
+  const int64_t runs = log.query("SELECT count(*) FROM runs WHERE name = ?1", {text}).rows.at(0)[0];
+  if (runs < 2) return "";
   return title(run) + "is the newest " + (run.status == "finished" ? "finished " : "") + "one of the " +
          counted(runs, "run") + " of this name";
 }

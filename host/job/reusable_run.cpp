@@ -48,9 +48,7 @@ std::string difference_from_newest(const LogReader& log, const Experiment& exper
   const Table newest = log.query("SELECT max(id) FROM runs WHERE name = ?1", {experiment.name});
   if (newest.rows.empty() || newest.rows[0][0].is_null()) return "";
   const int64_t run = newest.rows[0][0];
-  std::map<std::string, std::string> there;
-  log.each_row("SELECT key, value_text FROM run_params WHERE run_id = ?1", {run},
-               [&](const Statement& row) { there[row.text(0)] = row.text(1); });
+  const std::map<std::string, std::string> there = log.params(run);
   std::vector<std::string> different;
   for (const auto& [key, value] : identity_values(experiment)) {
     const auto shown = [&](const std::string& param) {

@@ -118,9 +118,7 @@ RunLauncher::RunLauncher(const JobRequest& request, SourceTexts& texts)
     : texts_(texts),
       catalog_(request.plugin_folders),
       job_(make_job(request, catalog_, texts)),
-      hashes_(catalog_, job_.database) {
-  load_spools(job_.database);  // which may have the end of a run
-}
+      hashes_(catalog_, job_.database) {}
 
 void RunLauncher::log_stages() {
   const std::vector<RunPlan> stages = plan_stages(job_.experiment, hashes_, ResumeRule());
@@ -146,6 +144,7 @@ std::vector<std::string> RunLauncher::warnings(const std::vector<RunPlan>& stage
 }
 
 ExitStatus RunLauncher::run() {
+  load_spools(job_.database);  // which may have the end of a run
   const std::vector<RunPlan> runs = plan_run(job_.experiment, hashes_, {job_.resume, ""});
   log_plan(runs);
   return run(runs);

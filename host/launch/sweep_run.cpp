@@ -16,6 +16,7 @@
 #include "job/stages.hpp"
 #include "launch/launcher_stop_handler.hpp"
 #include "launch/run_launcher.hpp"
+#include "log/spool.hpp"
 #include "process/process_pool.hpp"
 #include "report/compare.hpp"
 
@@ -86,6 +87,7 @@ class Sweep {
 
   /// One at a time, so that no two members train the same stage. Each stage may use all cores.
   void run_stages() {
+    load_spools(database());  // which may have the end of a run
     for (size_t i = 0; i < members_.size() && !interrupted_; ++i) {
       if (found(i).run != 0) continue;
       if (const int code = code_of_stages(members_[i]); code != 0) ended(i, code);

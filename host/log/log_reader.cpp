@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/text.hpp"
+#include "io/run_lock.hpp"
 #include "log/log_option.hpp"
 #include "log/migrations.hpp"
 #include "log/query_guard.hpp"
@@ -172,6 +173,18 @@ std::vector<RunInfo> LogReader::unfinished_with_hash(const std::string& config_h
 }
 
 RunInfo LogReader::run(int64_t run_id) const { return runs("id = ?1", {run_id}).at(0); }
+
+std::string LogReader::live_status(int64_t run_id) const {
+  const RunInfo found = run(run_id);
+  return found.status == "lost" && RunLock::is_held(found.folder) ? "running" : found.status;
+}
+
+std::map<std::string, std::string> LogReader::params(int64_t run_id) const {
+  std::map<std::string, std::string> params;
+  each_row("SELECT key, value_text FROM run_params WHERE run_id = ?1", {run_id},
+           [&](const Statement& row) { params[row.text(0)] = row.text(1); });
+  return params;
+}
 
 int64_t LogReader::resolve_run(const std::string& run) const {
   const bool number = !run.empty() && run.size() < 19 && std::all_of(run.begin(), run.end(), ::isdigit);

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -59,6 +60,12 @@ class LogReader {
   int64_t resolve_run(const std::string& run) const;
   /// [run_id exists]
   RunInfo run(int64_t run_id) const;
+  /// The run's status for a program that follows it: as in v_runs; but a run without a heartbeat, because its log is
+  /// locked or the machine was suspended, is "running", not "lost", while a process of this machine holds the lock of
+  /// its folder. [run_id exists]
+  std::string live_status(int64_t run_id) const;
+  /// The run's settings, as in run_params.value_text, by key.
+  std::map<std::string, std::string> params(int64_t run_id) const;
 
   /// Runs a user's read-only statement. At most `max_rows` rows. Error(usage) with SQLite's message if it is wrong,
   /// writes, or exceeds a limit; Error(storage) if the file fails.

@@ -27,13 +27,6 @@ struct LoggedValues {
   std::map<std::string, double> metrics;
 };
 
-std::map<std::string, std::string> params_of(const LogReader& log, int64_t run) {
-  std::map<std::string, std::string> params;
-  for (const auto& row : log.query("SELECT key, value_text FROM run_params WHERE run_id = ?1", {run}).rows)
-    params[row[0]] = row[1];
-  return params;
-}
-
 /// A row for each key whose values differ, and for those of `always`.
 Table differing(std::vector<std::string> columns, const std::map<std::string, std::vector<Json>>& values_of_key,
                 const std::set<std::string>& always = {}) {
@@ -210,7 +203,7 @@ class Comparison {
   }
 
   LoggedValues values(int64_t id) const {
-    LoggedValues run{id, params_of(log_, id), {}};
+    LoggedValues run{id, log_.params(id), {}};
     log_.each_row(
         "SELECT name, value, kind FROM v_latest WHERE run_id = ?1 "
         "AND name NOT IN ('perf/tokens_per_second', 'perf/mfu', 'perf/run_tokens', 'perf/run_seconds') "
@@ -465,7 +458,7 @@ std::string quantity_of(const std::string& metric, const std::map<std::string, s
 std::vector<std::string> incomparable(const LogReader& log, const std::vector<int64_t>& runs,
                                       const std::vector<std::string>& metrics) {
   std::vector<std::map<std::string, std::string>> params;
-  for (const int64_t run : runs) params.push_back(params_of(log, run));
+  for (const int64_t run : runs) params.push_back(log.params(run));
   std::vector<std::string> found;
   for (const std::string& metric : metrics) {
     std::set<std::string> quantities;
@@ -515,7 +508,7 @@ Table differing_params(const LogReader& log, const std::vector<int64_t>& runs) {
   std::map<std::string, std::vector<Json>> values;
   for (size_t i = 0; i < runs.size(); ++i) {
     columns.push_back(std::to_string(runs[i]));
-    for (const auto& [key, value] : params_of(log, runs[i])) {
+    for (const auto& [key, value] : log.params(runs[i])) {
       values[key].resize(runs.size());
       values[key][i] = value;
     }

@@ -4,7 +4,6 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "log/live_status.hpp"
 #include "report/summary.hpp"
 #include "report/table.hpp"
 
@@ -44,7 +43,7 @@ class Watch {
     OrderedJson state = row_object(
         log_.query("SELECT name, exit_code, seconds, tokens_per_second FROM v_runs WHERE id = ?1", {request_.run_id}),
         0);
-    state["status"] = live_status(log_, request_.run_id);
+    state["status"] = log_.live_status(request_.run_id);
     return state;
   }
 

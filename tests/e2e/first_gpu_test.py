@@ -13,6 +13,7 @@ from pathlib import Path
 
 import null_cuda
 import pytest
+from host import file_of
 from paths import BUILD, ROOT
 
 sys.path.insert(0, str(ROOT / "scripts/gpu"))
@@ -154,14 +155,8 @@ print("left", left, one.failed)
     table = (tmp_path / "facts.md").read_text()
     assert re.search(r"\| hanging \| FAILED \| \d+ s \| no end after 6 s \| hangs \|", table) \
         and re.search(r"\| after it \| ok \| \d s \|", table), table
-    assert not [entry for entry in Path("/proc").glob("[0-9]*") if command_of(entry) == b"sleep\x00987\x00"]
-
-
-def command_of(process):
-    try:
-        return (process / "cmdline").read_bytes()
-    except OSError:  # it has ended
-        return b""
+    assert not [entry for entry in Path("/proc").glob("[0-9]*")
+                if file_of(entry.name, "cmdline") == b"sleep\x00987\x00"]
 
 
 def test_a_part_without_time_left_says_so_and_starts_nothing(tmp_path, monkeypatch):

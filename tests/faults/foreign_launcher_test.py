@@ -6,11 +6,10 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from experiment import experiment
-from host import LIMIT, children_of, clean_environment
+from host import LIMIT, children_of, clean_environment, file_of
 from launchers import free_port, words
 from paths import HOST
 from places import Place
@@ -136,13 +135,6 @@ def torchrun_agent(place, number, port, file):
                             start_new_session=True)
 
 
-def environment_of(process):
-    try:
-        return Path(f"/proc/{process}/environ").read_bytes()
-    except OSError:  # it has ended
-        return b""
-
-
 def test_a_rank_that_is_killed_under_torchrun_is_started_again_and_the_run_continues(place):
     changes = {**RANDOM, "train__steps": 60, "checkpoint__every_steps": 2, "parallel__timeout_seconds": 20}
     place.run(**changes)
@@ -155,7 +147,7 @@ def test_a_rank_that_is_killed_under_torchrun_is_started_again_and_the_run_conti
         end = time.monotonic() + LIMIT
         while place.log.last_step(after=2) < 4 and time.monotonic() < end:
             time.sleep(0.02)
-        ranks = [pid for agent in agents for pid in children_of(agent.pid) if b"\0RANK=1\0" in environment_of(pid)]
+        ranks = [pid for agent in agents for pid in children_of(agent.pid) if b"\0RANK=1\0" in file_of(pid, "environ")]
         assert len(ranks) == 1, ranks
         os.kill(ranks[0], signal.SIGKILL)
         codes = [agent.wait(LIMIT) for agent in agents]

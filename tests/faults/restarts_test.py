@@ -14,13 +14,6 @@ from ranks_test import LONG
 STEPS = 40
 
 
-def wait_for(running, condition, limit=60):
-    end = time.monotonic() + limit
-    while not condition():
-        assert time.monotonic() < end and running.code is None, str(running)
-        time.sleep(0.01)
-
-
 def faulty(place, fault, *arguments, wanted, **changes):
     pipeline = {"plugin": "faulty", "fault": fault, "step": 2, "rank": 1}
     return place.run(*arguments, wanted=wanted, env={"WMTP_PLUGIN_PATH": TEST_PLUGINS}, timeout=120,
@@ -36,7 +29,7 @@ def test_a_run_that_loses_a_rank_equals_an_uninterrupted_one(place):
     running = place.start("--max-restarts", 2, env={"WMTP_KILL_AT_SAVE": "published:0:5:stop"}, **changes)
     running.wait_for_step(20)
     ranks = running.ranks()
-    wait_for(running, lambda: state_of(ranks[0]) == "T")
+    running.wait_until(lambda: state_of(ranks[0]) == b"T")
     os.kill(ranks[1], signal.SIGKILL)
     os.kill(ranks[0], signal.SIGCONT)
     assert running.wait().code == 0, running
@@ -106,7 +99,7 @@ def test_a_second_signal_which_kills_the_ranks_is_not_answered_by_a_restart(plac
     running.wait_for_step(3)
     os.kill(running.ranks()[1], signal.SIGSTOP)  # so that the ranks cannot stop
     running.process.send_signal(signal.SIGINT)
-    wait_for(running, lambda: "repeat to kill them" in running.err)
+    running.wait_until(lambda: "repeat to kill them" in running.err)
     time.sleep(1.2)
     running.process.send_signal(signal.SIGINT)
     assert running.wait().code == 75, running
@@ -127,10 +120,10 @@ def test_a_stopped_rank_is_named_within_seconds_and_goes_on(place):
     stopped = running.ranks()[1]
     os.kill(stopped, signal.SIGSTOP)
     begun = time.monotonic()
-    wait_for(running, lambda: f"rank 1 (process {stopped}) is stopped" in running.err)
+    running.wait_until(lambda: f"rank 1 (process {stopped}) is stopped" in running.err)
     assert time.monotonic() - begun < 10
     step = place.log.last_step()
     os.kill(stopped, signal.SIGCONT)
-    wait_for(running, lambda: "rank 1 goes on" in running.err and place.log.last_step() > step + 2)
+    running.wait_until(lambda: "rank 1 goes on" in running.err and place.log.last_step() > step + 2)
     running.process.send_signal(signal.SIGTERM)
     assert running.wait().code == 75, running

@@ -61,7 +61,7 @@ BOTH = pytest.mark.parametrize("launcher, rank", cases([("ours", 1), ("another",
 @BOTH
 def test_a_rank_that_is_stopped_in_the_last_save_ends_the_run(place, launcher, rank):
     started = start(place, launcher, env={"WMTP_KILL_AT_SAVE": f"file_written:{rank}:1:stop"})
-    wait_for(lambda: pid_of(started, rank) and state_of(pid_of(started, rank)) == "T", started)
+    wait_for(lambda: pid_of(started, rank) and state_of(pid_of(started, rank)) == b"T", started)
     assert_ends_soon(started, rank, "writing a checkpoint failed")
 
 

@@ -227,19 +227,11 @@ def test_prepared_data_is_complete_or_absent_after_a_signal(place, number):
     assert not drafts_of(place, wanted=False), running
 
 
-def wait_until_asked_to_stop(running):
-    """A second request counts a second after this."""
-    end = time.monotonic() + 30
-    while "repeat to kill them" not in running.err:
-        assert running.code is None and time.monotonic() < end, running
-        time.sleep(0.01)
-
-
 def test_killed_ranks_leave_no_prepared_data_behind(place):
     running = place.start(**with_much_text(place))
     assert drafts_of(place, wanted=True), running
     running.process.send_signal(signal.SIGTERM)
-    wait_until_asked_to_stop(running)
+    running.wait_until(lambda: "repeat to kill them" in running.err)  # one counts a second after this
     time.sleep(1.2)
     running.process.send_signal(signal.SIGTERM)
     running.wait(30)
@@ -254,7 +246,7 @@ def test_a_second_request_kills_the_ranks_and_the_last_line_says_what_is_left(pl
         running.wait_for_step(5)
     os.kill(running.ranks()[1], signal.SIGSTOP)  # so that saving cannot finish
     running.process.send_signal(signal.SIGTERM)
-    wait_until_asked_to_stop(running)
+    running.wait_until(lambda: "repeat to kill them" in running.err)  # one counts a second after this
     time.sleep(1.2)
     running.process.send_signal(signal.SIGTERM)
     ended_with(running, 75, within=5)

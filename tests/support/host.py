@@ -138,16 +138,19 @@ class Running:
         self.kill()
         raise AssertionError(f"step {step} not reached in {timeout} s\n{self}")
 
-    def stop_in_a_save(self):
-        """SIGTERM while rank 0 stands still in a save, so that the run cannot end before it (`env`: IN_A_SAVE)."""
+    def wait_until(self, condition):
+        """Waits for a condition, before which the program must not end. Returns what is true of it."""
         end = time.monotonic() + LIMIT
-        while not (stopped := [pid for pid in session_of(self.process.pid) if state_of(pid) == "T"]):
-            assert self.code is None and time.monotonic() < end, f"stands still in no save\n{self}"
+        while not (found := condition()):
+            assert self.code is None and time.monotonic() < end, str(self)
             time.sleep(0.01)
+        return found
+
+    def stop_in_a_save(self):
+        """SIGTERM while rank 0 is stopped in a save, so that the run cannot end before it (`env`: IN_A_SAVE)."""
+        stopped = self.wait_until(lambda: [pid for pid in session_of(self.process.pid) if state_of(pid) == b"T"])
         self.process.send_signal(signal.SIGTERM)
-        while self.own_launcher and "save and stop" not in self.err:
-            assert self.code is None and time.monotonic() < end, f"takes no request to stop\n{self}"
-            time.sleep(0.01)
+        self.wait_until(lambda: not self.own_launcher or "save and stop" in self.err)
         os.kill(stopped[0], signal.SIGCONT)
         self.wait()
         assert self.code == 75, f"wanted exit code 75\n{self}"
@@ -167,12 +170,17 @@ def children_of(pid):
     return children
 
 
-def state_of(pid):
-    """"T": stopped; "" of a process that is gone."""
+def file_of(pid, name):
+    """Of a process in /proc; b"" if it is gone."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        return Path(f"/proc/{pid}/{name}").read_bytes()
     except OSError:
-        return ""
+        return b""
+
+
+def state_of(pid):
+    """b"T": stopped; b"" of a process that is gone."""
+    return file_of(pid, "stat").rpartition(b")")[2].strip()[:1]
 
 
 def session_of(leader):

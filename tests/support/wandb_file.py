@@ -10,8 +10,9 @@ LAST_FRAGMENT = {1, 4}              # a whole record, or the end of one
 def records(file):
     from wandb.proto import wandb_internal_pb2
     data, position, record = Path(file).read_bytes(), HEADER, b""
-    if not data.startswith(b":W&B"):  # not yet
+    if not data:  # not yet
         return
+    assert data.startswith(b":W&B")
     while position + FRAME <= len(data):
         left = BLOCK - position % BLOCK
         if left < FRAME:

@@ -1,4 +1,7 @@
 // Queries of the log: predefined ones, and SQL from users.
+#include <optional>
+
+#include "io/run_lock.hpp"
 #include "log/migrations.hpp"
 #include "support/log_fixture.hpp"
 
@@ -30,6 +33,19 @@ TEST_F(LogReaderTest, ReadsAMissingFileAsAnEmptyLog) {
 TEST_F(LogReaderTest, ReadsAFileThatIsJustBeingCreatedAsAnEmptyLog) {
   std::ofstream{file_};
   EXPECT_TRUE(LogReader(file_).query("SELECT * FROM runs", {}, 10).rows.empty());
+}
+
+TEST_F(LogReaderTest, TakesARunWithoutAHeartbeatForRunningWhileItsFolderIsLocked) {
+  RunLog log(file_, start());
+  std::optional<RunLock> lock(std::in_place, log.run_folder());
+  EXPECT_EQ(LogReader(file_).live_status(1), "running");
+  execute("UPDATE runs SET heartbeat_at = '2020-01-01T00:00:00Z'");
+  EXPECT_EQ(text("SELECT status FROM v_runs"), "lost");
+  EXPECT_EQ(LogReader(file_).live_status(1), "running");
+  lock.reset();
+  EXPECT_EQ(LogReader(file_).live_status(1), "lost");
+  log.end(ExitStatus::done);
+  EXPECT_EQ(LogReader(file_).live_status(1), "finished");
 }
 
 TEST_F(LogReaderTest, FindsFinishedRunsNewestFirst) {
