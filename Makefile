@@ -36,7 +36,9 @@ run: build
 
 test: setup-tests build
 	@cmake --build build
-	ctest --preset release -j$$(($$(nproc) + 1))
+	@ctest --preset release -j$$(($$(nproc) + 1)) || { status=$$?; echo "The failed cases (build/Testing/Temporary):"; \
+	grep -hE '^(FAILED|ERROR) |^E   |: Failure$$|^\[  FAILED  \]' build/Testing/Temporary/LastTest.log | tail -30; \
+	exit $$status; }
 
 bench: setup-tests build
 	$(PYTHON) tests/bench/bench.py

@@ -66,7 +66,7 @@ TrainedRuns train(const std::vector<StudyRun>& runs, const JobRequest& common, i
   for (const StudyRun& run : runs) request.files.push_back({run.file.string(), {run.how}});
   const OutputToError redirected;
   const SweepOutcome outcome = run_sweep(request, texts);
-  return {outcome.exit_code, outcome.ends};
+  return {outcome.exit_code, outcome.stop_requested, outcome.ends};
 }
 
 /// `database`: keeps the report for the page; "": none does.

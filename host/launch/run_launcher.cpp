@@ -240,7 +240,7 @@ std::pair<LaunchResult, RunRow> RunLauncher::launch(LaunchRequest wanted, JobReq
   wanted.timeout_seconds = experiment_at(job_.experiment, request.stage).parallel.timeout_seconds;
   engine->wait_until_ready();  // here, where a request to stop ends this process (launcher_stop_handler.hpp)
   wanted.start_rank = [engine = std::move(engine)](const ChildRequest& rank) {
-    note_ranks_have_run();  // here, where requests to stop are blocked, until the ranks have ended
+    note_ranks_start();
     return engine->start(rank);
   };
   LaunchResult result = launch_ranks(std::move(wanted));
@@ -249,6 +249,7 @@ std::pair<LaunchResult, RunRow> RunLauncher::launch(LaunchRequest wanted, JobReq
   load_spools(job_.database);
   const bool unsaved = result.status != ExitStatus::done && (close_row(job_.database, row, result) || row.id == 0);
   if (unsaved && result.status == ExitStatus::interrupted) log_warning(about_unsaved(row));
+  result.stop_requested |= note_ranks_recorded();
   return {result, row};
 }
 
@@ -280,6 +281,10 @@ RunResult RunLauncher::start(const RunPlan& run, const Stages& stages, std::shar
   if (result.status != ExitStatus::done) {
     log_error(stage_title(run) + " did not finish, so " + job_.file + " is not started");
     return {result.status, {}};
+  }
+  if (result.stop_requested) {
+    log_warning(stage_title(run) + " has finished; stopped before " + job_.file + " was started");
+    return {ExitStatus::interrupted, {}};
   }
   if (const std::filesystem::path model = model_of_stage(run.config_hash, job_.database, row); !model.empty())
     return {result.status, model};

@@ -102,7 +102,10 @@ class Sweep {
       ended(i, code);
       return !interrupted_;
     };
-    if (!interrupted_) run_pool(queue);
+    if (!interrupted_) interrupted_ = run_pool(queue);
+    interrupted_ |= note_ranks_recorded();
+    for (size_t i = 0; interrupted_ && i < members_.size(); ++i)
+      if (found(i).run == 0 && members_[i].code == 0) members_[i].code = int(ExitStatus::interrupted);
   }
 
   SweepOutcome outcome() {
@@ -112,6 +115,7 @@ class Sweep {
     const auto bad = std::find_if(members_.begin(), members_.end(), is_bad);
     SweepOutcome outcome{
         .exit_code = bad == members_.end() ? 0 : bad->code,
+        .stop_requested = interrupted_,
         .members = {{"name", "seed", "run", "status", "train/loss", "valid/loss", "valid/ce_head_1"}, {}, false},
         .incomparable = {},
         .ends = {},
@@ -288,7 +292,7 @@ class Sweep {
   }
 
   PooledProcess start(size_t i) const {
-    note_ranks_have_run();  // here, where requests to stop are blocked, until the members have ended
+    note_ranks_start();
     const Member& member = members_[i];
     log_info(which(i) + "runs as " + member.run->job().experiment.name);
     PooledProcess program{i, member.run->member_call(), {}, {}};

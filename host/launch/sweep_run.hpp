@@ -26,6 +26,7 @@ struct SweepRequest {
 
 struct SweepOutcome {
   int exit_code = 0;                      ///< of the first failed member, except those that diverged and are kept
+  bool stop_requested = false;            ///< meanwhile, also if all members have finished
   Table members;                          ///< their losses
   std::vector<std::string> incomparable;  ///< losses that do not measure the same in all of the members
   std::vector<RunEnd> ends;               ///< of the same members

@@ -30,22 +30,23 @@ class Pool {
  public:
   Pool(const ProcessPool& queue, LineSink& out, LineSink& err) : queue_(queue), out_(out), err_(err) {}
 
-  void run() {
+  bool run() {
     for (start_more(); !running_.empty(); start_more()) {
       wait_for_something();
       while (const auto signal = signals_.next())
         if (signal->number != SIGCHLD) forward(*signal);
       reap();
     }
+    return is_stopped_;
   }
 
  private:
   void start_more() {
-    while (more_ && running_.size() < queue_.jobs) {
+    while (!is_stopped_ && running_.size() < queue_.jobs) {
       err_.flush();  // `next` may print
       const std::optional<PooledProcess> process = queue_.next();
-      if (!process) more_ = false;
-      if (process) start(*process);
+      if (!process) return;
+      start(*process);
     }
   }
 
@@ -70,7 +71,7 @@ class Pool {
   }
 
   void forward(const ReceivedSignal& signal) {
-    more_ = false;
+    is_stopped_ = true;
     const StopRequests::Kind kind = requests_.take(signal);
     if (kind == StopRequests::Kind::same) return;
     forwarded_signal_ = forwarded(signal.number);
@@ -90,7 +91,7 @@ class Pool {
       }
       for (LineSource& source : one->sources) source.drain();
       err_.flush();  // `ended` may print
-      more_ = queue_.ended(one->number, exit_code_of(*status)) && more_;
+      is_stopped_ |= !queue_.ended(one->number, exit_code_of(*status));
       one = running_.erase(one);
     }
   }
@@ -106,18 +107,19 @@ class Pool {
   SignalStream signals_;
   StopRequests requests_;
   std::list<Running> running_;
-  bool more_ = true;
+  bool is_stopped_ = false;
   int forwarded_signal_ = 0;
 };
 
 }  // namespace
 
-void run_pool(const ProcessPool& queue) {
+bool run_pool(const ProcessPool& queue) {
   const IgnoreSigpipe ignored;
   LineSink out(STDOUT_FILENO), err(STDERR_FILENO);
-  Pool(queue, out, err).run();
+  const bool is_stopped = Pool(queue, out, err).run();
   out.flush();
   err.flush();
+  return is_stopped;
 }
 
 }  // namespace wmtp

@@ -29,7 +29,8 @@ struct ProcessPool {
   std::function<bool(size_t number, int exit_code)> ended;
 };
 
-/// Returns when all processes have ended. Error(storage) if a process or pipe cannot be created; kills the others.
-void run_pool(const ProcessPool& queue);
+/// Returns when all processes have ended; true if a request to stop has come meanwhile, or `ended` has returned false.
+/// Error(storage) if a process or pipe cannot be created; kills the others.
+bool run_pool(const ProcessPool& queue);
 
 }  // namespace wmtp

@@ -23,8 +23,7 @@ std::vector<StudyRun> lacking(const Study& study, std::vector<StudyRun> runs, co
 
 TrainedRuns trained(const std::vector<StudyRun>& runs, const StudyRunner& runner) {
   TrainedRuns found = runner.train(runs);
-  const auto is_interrupted = [](const RunEnd& end) { return end.code == int(ExitStatus::interrupted); };
-  if (std::ranges::any_of(found.ends, is_interrupted)) throw StudyInterrupted();
+  if (found.stop_requested) throw StudyInterrupted();
   return found;
 }
 

@@ -16,6 +16,7 @@ namespace wmtp {
 /// How runs ended, in their order.
 struct TrainedRuns {
   int exit_code = 0;  ///< of the first that failed, except those that diverged, which are results
+  bool stop_requested = false;
   std::vector<RunEnd> ends;
 };
 

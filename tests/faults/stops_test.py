@@ -4,12 +4,13 @@ import os
 import pty
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 
 import pytest
-from host import children_of, clean_environment
+from host import IN_A_SAVE, children_of, clean_environment
 from launchers import free_port, words
 from paths import HOST
 from ranks_test import LONG, ended_with, start_long
@@ -202,6 +203,37 @@ def test_a_signal_while_a_host_is_missing_ends_the_run_at_once(place, own_launch
     running.process.send_signal(signal.SIGTERM)
     running.wait(10)
     assert running.code == 75 and "nothing was saved" in running.err, running
+
+
+def test_a_request_that_comes_after_the_ranks_lets_their_end_be_recorded(place):
+    running = place.start("--max-restarts", "1", **LONG | {"parallel__processes": 1, "train__batch_size": 2})
+    running.wait_for_step(3)
+    log = sqlite3.connect(place.log.database, isolation_level=None)
+    log.execute("BEGIN IMMEDIATE")  # so that the launcher waits for the log
+    os.kill(running.ranks()[0], signal.SIGKILL)
+    running.wait_until(lambda: not running.ranks())
+    running.process.send_signal(signal.SIGTERM)
+    time.sleep(0.2)
+    log.close()
+    ended_with(running, 6, within=10)
+    assert "rank 0 was killed by SIGKILL" in running.err and "(restart 1" not in running.err, running
+
+
+ENDED_BY_A_SAVE = {"train__steps": 2, "data": {"kind": "random"}, "parallel__processes": 1, "train__batch_size": 2}
+
+
+def test_a_request_in_the_last_save_of_a_stage_starts_nothing_after_it(place):
+    place.write(**ENDED_BY_A_SAVE, name="stage.toml")
+    running = place.start(env=IN_A_SAVE, **ENDED_BY_A_SAVE, pipeline={"plugin": "rho1"},
+                          reference={"experiment": "stage.toml"}).stop_in_a_save()
+    assert [run["status"] for run in place.log.runs()] == ["finished"], running
+    assert re.search("reference: stage.toml has finished; stopped before .*experiment.toml was started$",
+                     running.err), running
+
+
+def test_a_request_in_the_last_save_of_a_member_starts_no_other_one(place):
+    running = place.start(env=IN_A_SAVE, **ENDED_BY_A_SAVE, sweep={"seed": [1, 2]}).stop_in_a_save()
+    assert [run["status"] for run in place.log.runs()] == ["finished"], running
 
 
 def with_much_text(place):
