@@ -30,7 +30,7 @@ bool is_draft_of_run(const std::string& name) {
 
 }  // namespace
 
-std::optional<IntactCheckpoint> newest_intact(const fs::path& run_folder, const DamageReport& report) {
+std::optional<IntactCheckpoint> newest_intact(const fs::path& run_folder, const DamageReport& report, bool sets_aside) {
   for (const fs::path& folder : list_checkpoints(run_folder)) {
     try {
       return IntactCheckpoint{folder, verify_checkpoint(folder)};
@@ -38,7 +38,7 @@ std::optional<IntactCheckpoint> newest_intact(const fs::path& run_folder, const 
       throw;
     } catch (const Error& failure) {
       if (failure.status() != ExitStatus::data) throw;
-      const fs::path now = set_aside(folder);
+      const fs::path now = sets_aside ? set_aside(folder) : folder;
       if (report) report(folder, now, failure.what());
     }
   }

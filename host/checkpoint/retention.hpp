@@ -23,9 +23,11 @@ struct IntactCheckpoint {
   Manifest manifest;
 };
 
-/// The newest checkpoint that passes verification; damaged newer ones are set aside. Propagates Error(storage) for an
-/// unreadable checkpoint, and UnknownManifestVersion: neither is damage.
-std::optional<IntactCheckpoint> newest_intact(const std::filesystem::path& run_folder, const DamageReport& report);
+/// The newest checkpoint that passes verification; damaged newer ones are set aside, or, if not `sets_aside`, reported
+/// with their own path as the new one. Propagates Error(storage) for an unreadable checkpoint, and
+/// UnknownManifestVersion: neither is damage.
+std::optional<IntactCheckpoint> newest_intact(const std::filesystem::path& run_folder, const DamageReport& report,
+                                              bool sets_aside = true);
 
 /// Which checkpoints of a run are kept.
 struct Retention {

@@ -114,7 +114,7 @@ int run_one(const Options& options, const std::optional<JobNode>& node, SourceTe
   run.check(node ? node->count : 1);
   if (!options.dry_run) return int(run.run());
   std::cout << to_toml_with_origins(run.job().experiment);
-  run.log_stages();
+  run.log_runs();
   return 0;
 }
 
@@ -199,7 +199,8 @@ void add_run(CommandLine& line) {
   add_option(command, "--on-end PROGRAM", options.end_command,
              "program to start when the run has ended, finished or not; the environment names the run");
   command.add_flag("--dry-run", options.dry_run,
-                   "only check, and print the resolved experiment, where each value comes from, and its stages");
+                   "only check, and print the resolved experiment, where each value comes from, its stages, and what "
+                   "--resume would continue");
   command.add_option("--member", options.member)->group("");
 }
 

@@ -48,7 +48,7 @@ struct Planner {
     if (const auto finished = is_stage ? reusable_run(run.config_hash, hashes.database()) : std::nullopt)
       reuse(*finished);
     else if (resumes)
-      run.from = resume_point(run.config_hash, hashes.database(), rule.since).value_or(ResumePoint());
+      run.from = resume_point(run.config_hash, hashes.database(), rule).value_or(ResumePoint());
     if (!is_stage && resumes)
       if (const auto finished =
               reusable_run(run.config_hash, hashes.database(), rule.since, of_as_many_sequences(experiment));
@@ -133,7 +133,8 @@ std::string of_this_configuration(const RunPlan& run) {
   return " of this configuration (hash " + run.config_hash.substr(0, 12) + ")";
 }
 
-std::optional<ResumePoint> extended_run(const Experiment& experiment, ExperimentHashes& hashes) {
+std::optional<ResumePoint> extended_run(const Experiment& experiment, ExperimentHashes& hashes,
+                                        const ResumeRule& rule) {
   if (!std::filesystem::exists(hashes.database())) return std::nullopt;
   const LogReader log(hashes.database());
   const RunFilter fits = of_as_many_sequences(experiment);
@@ -141,7 +142,7 @@ std::optional<ResumePoint> extended_run(const Experiment& experiment, Experiment
     const std::string& hash = hashes.hash(hashes.with_steps(experiment, steps));
     for (std::vector<RunInfo> runs : {log.finished_with_hash(hash), log.unfinished_with_hash(hash)}) {
       std::erase_if(runs, [&](const RunInfo& run) { return !fits(log, run.id); });
-      if (auto from = resume_point(runs, hashes.database()); from && !from->folder.empty()) {
+      if (auto from = resume_point(runs, hashes.database(), rule); from && !from->folder.empty()) {
         log_extension(experiment, steps, *from);
         from->config_hash = hash;
         return from;
@@ -182,7 +183,7 @@ std::vector<RunPlan> plan_run(const Experiment& experiment, ExperimentHashes& ha
   if (own.reused_run > 0) return {own};
   const bool extends = rule.since.empty() && (rule.resume == Resume::if_begun || rule.resume == Resume::must);
   if (extends && own.from.folder.empty())
-    if (const auto extended = extended_run(experiment, hashes)) own.from = *extended;
+    if (const auto extended = extended_run(experiment, hashes, rule)) own.from = *extended;
   std::vector<RunPlan> runs = plan_stages(experiment, hashes, rule);
   const bool continues_stage =
       std::any_of(runs.begin(), runs.end(), [](const RunPlan& stage) { return stage.from.run_id > 0; });
@@ -254,29 +255,29 @@ ExitStatus run_in_order(const std::vector<RunPlan>& runs, const StartRun& start)
 }
 
 std::optional<ResumePoint> resume_point(const std::string& config_hash, const std::filesystem::path& database,
-                                        const std::string& since) {
+                                        const ResumeRule& rule) {
   if (!std::filesystem::exists(database)) return std::nullopt;
-  return resume_point(LogReader(database).unfinished_with_hash(config_hash, since), database,
-                      /*skip_active=*/!since.empty());
+  return resume_point(LogReader(database).unfinished_with_hash(config_hash, rule.since), database, rule);
 }
 
 std::optional<ResumePoint> resume_point(const std::vector<RunInfo>& runs, const std::filesystem::path& database,
-                                        bool skip_active) {
+                                        const ResumeRule& rule) {
   const LogReader log(database);
   const auto report = [&](const std::filesystem::path& was, const std::filesystem::path&, const std::string& reason) {
-    log_warning("damaged checkpoint set aside: " + was.string() + ": " + reason);
+    log_warning((rule.dry ? "damaged checkpoint, which a run sets aside: " : "damaged checkpoint set aside: ") +
+                was.string() + ": " + reason);
   };
   std::vector<RunInfo> without;
   for (const RunInfo& run : runs) {
     if (!std::filesystem::exists(run.folder)) continue;
     if (is_held_after_timeout(run.folder)) {
-      if (skip_active) continue;
+      if (!rule.since.empty()) continue;
       throw Error(ExitStatus::data, "--resume: run " + std::to_string(run.id) +
                                         " of this experiment is still running (" + run.folder.string() +
                                         " is locked); stop it first");
     }
-    remove_leftovers(run.folder);
-    if (const auto good = newest_intact(run.folder, report)) {
+    if (!rule.dry) remove_leftovers(run.folder);
+    if (const auto good = newest_intact(run.folder, report, /*sets_aside=*/!rule.dry)) {
       const auto last =
           std::find_if(without.begin(), without.end(), [&](const RunInfo& newer) { return resumed(log, newer, run); });
       return ResumePoint{last == without.end() ? run.id : last->id, good->folder, ""};

@@ -37,6 +37,7 @@ static_assert(names_of<Resume>.size() == size_t(Resume::own) + 1);
 struct ResumeRule {
   Resume resume = Resume::no;
   std::string since;  ///< only runs that started then or later, as in `runs`.started_at; "": all
+  bool dry = false;   ///< only says what would be done: renames and removes nothing
 };
 
 struct ResumePoint {
@@ -48,13 +49,14 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ResumePoint, run_id, folder, config_hash)
 
 /// [rank 0, or the launcher] The newest unfinished run of this configuration with an intact checkpoint, or the newest
 /// one that resumed it and has none of its own. Without a checkpoint, the newest unfinished run and no folder; without
-/// such a run nullopt. Renames damaged checkpoints, with a warning for each. A run resumed by a finished run counts as
-/// finished. Error(data) if the run is still active; with `since` it then belongs to another job and is passed over.
+/// such a run nullopt. Renames damaged checkpoints, with a warning for each, and removes what killed processes left. A
+/// run resumed by a finished run counts as finished. Error(data) if the run is still active; with `since` it then
+/// belongs to another job and is passed over. Asks `rule` only for `since` and `dry`.
 std::optional<ResumePoint> resume_point(const std::string& config_hash, const std::filesystem::path& database,
-                                        const std::string& since = "");
+                                        const ResumeRule& rule = {});
 /// The same for these runs, newest first.
 std::optional<ResumePoint> resume_point(const std::vector<RunInfo>& runs, const std::filesystem::path& database,
-                                        bool skip_active = false);
+                                        const ResumeRule& rule = {});
 
 /// Whether the log contains an unfinished run of this configuration, with or without a checkpoint.
 bool has_unfinished_run(const std::string& config_hash, const std::filesystem::path& database);

@@ -120,25 +120,27 @@ RunLauncher::RunLauncher(const JobRequest& request, SourceTexts& texts)
       job_(make_job(request, catalog_, texts)),
       hashes_(catalog_, job_.database) {}
 
-void RunLauncher::log_stages() {
-  const std::vector<RunPlan> stages = plan_stages(job_.experiment, hashes_, ResumeRule());
-  for (const std::string& warning : warnings(stages)) log_warning(warning);
-  log_plan(stages);
-  check_stages(stages);
-  for (const RunPlan& stage : stages)
-    if (stage.reused_run == 0) log_info(stage_title(stage) + " would run first: no finished run in the log");
+void RunLauncher::log_runs() {
+  const std::vector<RunPlan> runs = plan_run(job_.experiment, hashes_, {job_.resume, "", /*dry=*/true});
+  for (const std::string& warning : warnings(runs)) log_warning(warning);
+  log_plan(runs);
+  check_stages(runs);
+  for (const RunPlan& run : runs)
+    if (!run.path.empty() && run.reused_run == 0)
+      log_info(run.from.run_id > 0 ? start_text(run)
+                                   : stage_title(run) + " would run first: no finished run in the log");
 }
 
 std::vector<std::string> RunLauncher::warnings() {
   return warnings(plan_stages(job_.experiment, hashes_, ResumeRule()));
 }
 
-std::vector<std::string> RunLauncher::warnings(const std::vector<RunPlan>& stages) const {
+std::vector<std::string> RunLauncher::warnings(const std::vector<RunPlan>& runs) const {
   std::vector<std::string> found = input_warnings(job_.experiment, job_.database);
   std::ranges::move(missing_trackers(job_.experiment.log), std::back_inserter(found));
-  for (const RunPlan& stage : stages)
-    if (stage.reused_run == 0)
-      std::ranges::move(input_warnings(experiment_at(job_.experiment, stage.path), job_.database),
+  for (const RunPlan& run : runs)
+    if (run.reused_run == 0 && !run.path.empty())
+      std::ranges::move(input_warnings(experiment_at(job_.experiment, run.path), job_.database),
                         std::back_inserter(found));
   return found;
 }

@@ -59,8 +59,8 @@ class RunLauncher {
   void check_fit(int64_t hosts) { check_fit(job_.experiment, job_.experiment.parallel.processes, hosts); }
   /// What ranks would warn of (job/input_checks.hpp), of stages that would run too.
   std::vector<std::string> warnings();
-  /// Logs these, and what run() would do with each stage.
-  void log_stages();
+  /// Logs these, and what run() would do with each stage and the run. Errors as run().
+  void log_runs();
   /// Runs missing stages, then the experiment.
   ExitStatus run();
   /// Runs this node's ranks, which find and run missing stages themselves. Error(usage) if the nodes cannot have
@@ -76,7 +76,7 @@ class RunLauncher {
   void check_inputs(const Experiment& experiment, int64_t processes);
   void check_fit(const Experiment& experiment, int64_t processes, int64_t hosts);
   void check_stages(const std::vector<RunPlan>& runs);
-  std::vector<std::string> warnings(const std::vector<RunPlan>& stages) const;
+  std::vector<std::string> warnings(const std::vector<RunPlan>& runs) const;
   ExitStatus run(const std::vector<RunPlan>& runs);
   RunResult start(const RunPlan& run, const Stages& stages, std::shared_ptr<ForkServer> engine);
   /// As run_on() and start() end: calls the program of on_end().

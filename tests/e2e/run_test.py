@@ -166,6 +166,20 @@ def test_a_dry_run_writes_nothing(place):
     assert {name for name in left if not name.startswith("std")} == {"experiment.toml"}, ended
 
 
+def test_a_dry_run_says_what_resume_would_continue_and_changes_nothing(place):
+    place.stopped_run()
+    newest = step_folders(place.log.folder())[-1]
+    dry = ("run", place.folder / "experiment.toml", "--dry-run", "--set", "checkpoint.every_steps=3")
+    assert f": continues run 1 at step {int(newest.name[5:]) + 1}" in place.host(*dry, "--resume").err
+    assert "to continue, so it starts at step 0" in place.host(*dry, "--resume", "--set", "seed=99").err
+    assert "no unfinished run" in place.host(*dry, "--resume=must", "--set", "seed=99", wanted=4).err
+
+    max(newest.iterdir(), key=lambda file: file.stat().st_size).write_bytes(b"")
+    before = sorted(place.folder.glob("runs/**/*"))
+    damaged = f"damaged checkpoint, which a run sets aside: runs/{newest.parent.name}/{newest.name}: "
+    assert damaged in place.host(*dry, "--resume").err
+    assert sorted(place.folder.glob("runs/**/*")) == before
+
 def test_an_experiment_that_extends_files_trains_and_resumes_the_merged_one(place):
     changes = {**ONE_RANK, "train__steps": 12}
     place.tokens(windows=24)

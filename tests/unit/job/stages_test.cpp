@@ -131,7 +131,7 @@ TEST_F(StagesTest, ARunThatTookOverAndHasNoCheckpointIsContinuedFromThatOfItsPar
   EXPECT_EQ(from.folder.filename(), checkpoint_name(3));
   logged("base", ExitStatus::peer);
   EXPECT_EQ(resume_point("base", file_)->run_id, saved + 1) << "one that began anew is none of its segments";
-  EXPECT_FALSE(resume_point("base", file_, "9999-01-01T00:00:00Z")) << "begun before";
+  EXPECT_FALSE(resume_point("base", file_, {Resume::no, "9999-01-01T00:00:00Z"})) << "begun before";
 }
 
 TEST(Resume, IsWrittenAndReadByItsName) {
