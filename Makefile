@@ -13,7 +13,7 @@ help:
 	@echo "make run      build, then run experiments/rho1.toml on two ranks"
 	@echo "make test     build, then all tests"
 	@echo "make bench    build, then measure speed and memory against PyTorch, rho-1, saves, imports, the page, the log"
-	@echo "make study    build, then train what the studies of docs/studies.md lack (all with FRESH=1: eight hours)"
+	@echo "make study    build, then train what the studies of docs/studies.md lack (all with FRESH=1: eleven hours)"
 	@echo "make soak     build, then the long forms of the random tests"
 	@echo "make install  build, then install under PREFIX (now $(PREFIX))"
 	@echo "make wheel    build, then dist/wmtp_host-….whl, for \`pip install\` without root, next to torch"
@@ -67,6 +67,8 @@ study: build
 	build/bin/wmtp-host study experiments/study/paths.toml --jobs 2 $(call known,paths)
 	$(PYTHON) experiments/study/paths/make_graphs.py blocksworld 1 2 11 12 13 14 15 16 17 --paths 100 -o runs/blocksworld
 	build/bin/wmtp-host study experiments/study/blocksworld.toml --jobs 2 $(call known,blocksworld)
+	$(PYTHON) experiments/study/path_star/make_stars.py 3 4 5 11 12 13 14 15 16 17 -o runs/path_star
+	build/bin/wmtp-host study experiments/study/path_star.toml --jobs 2 $(call known,path_star)
 	$(PYTHON) experiments/study/noise/make_text.py 1 2 11 12 13 14 15 16 17 18 19 20 -o runs/noise
 	build/bin/wmtp-host study experiments/study/noise.toml --jobs 2 $(call known,noise)
 	build/bin/wmtp-host study experiments/study/per_head.toml --jobs 2 $(call known,per_head)
