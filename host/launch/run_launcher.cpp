@@ -121,7 +121,10 @@ RunLauncher::RunLauncher(const JobRequest& request, SourceTexts& texts)
       hashes_(catalog_, job_.database) {}
 
 void RunLauncher::log_runs() {
-  const std::vector<RunPlan> runs = plan_run(job_.experiment, hashes_, {job_.resume, "", /*dry=*/true});
+  const ResumeRule rule{job_.resume, "", /*dry=*/true};
+  // Only to resume does a run need its hash, and thus all data to be read.
+  const std::vector<RunPlan> runs = rule.resume == Resume::no ? plan_stages(job_.experiment, hashes_, rule)
+                                                              : plan_run(job_.experiment, hashes_, rule);
   for (const std::string& warning : warnings(runs)) log_warning(warning);
   log_plan(runs);
   check_stages(runs);

@@ -175,10 +175,10 @@ def test_a_dry_run_says_what_resume_would_continue_and_changes_nothing(place):
     assert "no unfinished run" in place.host(*dry, "--resume=must", "--set", "seed=99", wanted=4).err
 
     max(newest.iterdir(), key=lambda file: file.stat().st_size).write_bytes(b"")
-    before = sorted(place.folder.glob("runs/**/*"))
+    before = sorted(newest.parent.rglob("*"))
     damaged = f"damaged checkpoint, which a run sets aside: runs/{newest.parent.name}/{newest.name}: "
     assert damaged in place.host(*dry, "--resume").err
-    assert sorted(place.folder.glob("runs/**/*")) == before
+    assert sorted(newest.parent.rglob("*")) == before and len(place.log.runs()) == 1
 
 def test_an_experiment_that_extends_files_trains_and_resumes_the_merged_one(place):
     changes = {**ONE_RANK, "train__steps": 12}
