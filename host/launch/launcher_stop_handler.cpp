@@ -16,7 +16,8 @@ volatile std::sig_atomic_t have_run = 0, are_recorded = 1, has_waited = 0;
 StopRequests requests;
 
 void on_signal(int number, siginfo_t* info, void*) {
-  if (!are_recorded && requests.take({number, info->si_code, info->si_pid}) != StopRequests::Kind::again) {
+  const bool may_wait = !are_recorded || has_waited;
+  if (may_wait && requests.take({number, info->si_code, info->si_pid}) != StopRequests::Kind::again) {
     has_waited = 1;
     return;
   }
@@ -32,6 +33,7 @@ LauncherStopHandler::LauncherStopHandler() {
   have_run = 0;
   are_recorded = 1;
   has_waited = 0;
+  requests = StopRequests();
   struct sigaction action {};
   action.sa_sigaction = on_signal;
   action.sa_flags = SA_SIGINFO | SA_RESTART;
@@ -49,9 +51,11 @@ void note_ranks_start() {
   are_recorded = 0;
 }
 
+bool stop_has_waited() { return has_waited != 0; }
+
 bool note_ranks_recorded() {
   are_recorded = 1;
-  return has_waited != 0;
+  return stop_has_waited();
 }
 
 }  // namespace wmtp

@@ -1,6 +1,6 @@
 // What a request to stop does while no ranks run, so that nobody else takes it: it ends this process with one line,
 // which says what is left, and exit code 75. While ranks run, the launcher takes it (rank_launcher.hpp). Between their
-// end and what this process then records and prints of them, the first one waits.
+// end and what this process then records, says and calls for it, the first one waits.
 #pragma once
 
 #include <csignal>
@@ -22,7 +22,9 @@ class LauncherStopHandler {
 
 /// Ranks start, and may save something. To be called where requests to stop are blocked, until the ranks have ended.
 void note_ranks_start();
-/// What the ranks have left is recorded and said. Returns whether a request to stop has waited for this.
+/// Whether a request to stop waits.
+bool stop_has_waited();
+/// Requests take effect again. Returns whether one has waited: then nothing more must start.
 [[nodiscard]] bool note_ranks_recorded();
 
 }  // namespace wmtp

@@ -226,6 +226,7 @@ ExitStatus RunLauncher::run_on(const JobNode& node) {
   wanted.share = HostShare{int(node.rank) * wanted.num_ranks, int(job_.experiment.parallel.processes), node.address};
   const auto [result, row] = launch(std::move(wanted), job_, start_engine());
   call_end_command(job_, result, row);
+  (void)note_ranks_recorded();  // nothing follows
   return result.status;
 }
 
@@ -254,7 +255,7 @@ std::pair<LaunchResult, RunRow> RunLauncher::launch(LaunchRequest wanted, JobReq
   load_spools(job_.database);
   const bool unsaved = result.status != ExitStatus::done && (close_row(job_.database, row, result) || row.id == 0);
   if (unsaved && result.status == ExitStatus::interrupted) log_warning(about_unsaved(row));
-  result.stop_requested |= note_ranks_recorded();
+  result.stop_requested |= stop_has_waited();
   return {result, row};
 }
 
@@ -270,7 +271,7 @@ RunResult RunLauncher::start(const RunPlan& run, const Stages& stages, std::shar
   const auto begun = std::chrono::system_clock::now();
   std::pair<LaunchResult, RunRow> ended = launch(wanted, request, std::move(engine));
   std::vector<RunInfo> attempts;  // newest first
-  while (may_succeed_again(ended.first) && request.restart.number < job_.max_restarts) {
+  while (may_succeed_again(ended.first) && request.restart.number < job_.max_restarts && !note_ranks_recorded()) {
     if (ended.second.id > 0) attempts.insert(attempts.begin(), {ended.second.id, "", "", ended.second.folder});
     RunPlan again = run;
     again.from = continued_from(attempts, run.from, job_.database);
@@ -282,12 +283,13 @@ RunResult RunLauncher::start(const RunPlan& run, const Stages& stages, std::shar
   }
   const auto& [result, row] = ended;
   call_end_command(request, result, row);
+  stop_requested_ |= note_ranks_recorded() || result.stop_requested;
   if (run.path.empty()) return {result.status, {}};
   if (result.status != ExitStatus::done) {
     log_error(stage_title(run) + " did not finish, so " + job_.file + " is not started");
     return {result.status, {}};
   }
-  if (result.stop_requested) {
+  if (stop_requested_) {
     log_warning(stage_title(run) + " has finished; stopped before " + job_.file + " was started");
     return {ExitStatus::interrupted, {}};
   }

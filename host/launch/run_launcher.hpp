@@ -69,6 +69,8 @@ class RunLauncher {
   ExitStatus run_missing_stages();
   /// Whether the log has an unfinished run of the experiment or of one of its stages.
   bool is_begun();
+  /// Whether a request to stop has come while ranks ran, or while their end was recorded.
+  bool stop_requested() const { return stop_requested_; }
   /// The command line of a process that performs run().
   std::vector<std::string> member_call() const;
 
@@ -89,6 +91,7 @@ class RunLauncher {
   Catalog catalog_;
   Job job_;
   ExperimentHashes hashes_;
+  bool stop_requested_ = false;
   std::filesystem::path end_command_;  ///< "": none
 };
 

@@ -91,6 +91,7 @@ class Sweep {
     for (size_t i = 0; i < members_.size() && !interrupted_; ++i) {
       if (found(i).run != 0) continue;
       if (const int code = code_of_stages(members_[i]); code != 0) ended(i, code);
+      interrupted_ |= note_ranks_recorded() || members_[i].run->stop_requested();
     }
   }
 
@@ -104,7 +105,7 @@ class Sweep {
     };
     if (!interrupted_) interrupted_ = run_pool(queue);
     interrupted_ |= note_ranks_recorded();
-    for (size_t i = 0; interrupted_ && i < members_.size(); ++i)
+    for (size_t i = next_; interrupted_ && i < members_.size(); ++i)
       if (found(i).run == 0 && members_[i].code == 0) members_[i].code = int(ExitStatus::interrupted);
   }
 

@@ -42,8 +42,12 @@ void LineSink::write_some() {
 void LineSink::flush() {
   while (!pending_.empty()) {
     pollfd wanted{fd_, POLLOUT, 0};
-    poll(&wanted, 1, -1);
-    write_some();
+    if (poll(&wanted, 1, -1) < 0 && errno == EINTR) {  // by a request to stop, which must not wait for the reader
+      gone_ = true;
+      pending_.clear();
+    } else {
+      write_some();
+    }
   }
 }
 

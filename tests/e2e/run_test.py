@@ -180,6 +180,7 @@ def test_a_dry_run_says_what_resume_would_continue_and_changes_nothing(place):
     assert damaged in place.host(*dry, "--resume").err
     assert sorted(newest.parent.rglob("*")) == before and len(place.log.runs()) == 1
 
+
 def test_an_experiment_that_extends_files_trains_and_resumes_the_merged_one(place):
     changes = {**ONE_RANK, "train__steps": 12}
     place.tokens(windows=24)
