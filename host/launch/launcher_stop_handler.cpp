@@ -51,11 +51,9 @@ void note_ranks_start() {
   are_recorded = 0;
 }
 
-bool stop_has_waited() { return has_waited != 0; }
-
 bool note_ranks_recorded() {
   are_recorded = 1;
-  return stop_has_waited();
+  return has_waited != 0;
 }
 
 }  // namespace wmtp

@@ -22,8 +22,6 @@ class LauncherStopHandler {
 
 /// Ranks start, and may save something. To be called where requests to stop are blocked, until the ranks have ended.
 void note_ranks_start();
-/// Whether a request to stop waits.
-bool stop_has_waited();
 /// Requests take effect again. Returns whether one has waited: then nothing more must start.
 [[nodiscard]] bool note_ranks_recorded();
 

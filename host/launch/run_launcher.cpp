@@ -226,7 +226,6 @@ ExitStatus RunLauncher::run_on(const JobNode& node) {
   wanted.share = HostShare{int(node.rank) * wanted.num_ranks, int(job_.experiment.parallel.processes), node.address};
   const auto [result, row] = launch(std::move(wanted), job_, start_engine());
   call_end_command(job_, result, row);
-  (void)note_ranks_recorded();  // nothing follows
   return result.status;
 }
 
@@ -255,7 +254,6 @@ std::pair<LaunchResult, RunRow> RunLauncher::launch(LaunchRequest wanted, JobReq
   load_spools(job_.database);
   const bool unsaved = result.status != ExitStatus::done && (close_row(job_.database, row, result) || row.id == 0);
   if (unsaved && result.status == ExitStatus::interrupted) log_warning(about_unsaved(row));
-  result.stop_requested |= stop_has_waited();
   return {result, row};
 }
 

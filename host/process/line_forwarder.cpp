@@ -34,20 +34,20 @@ void LineSink::write_some() {
   if (written >= 0) {
     pending_.erase(0, size_t(written));
   } else if (errno != EINTR && errno != EAGAIN) {
-    gone_ = true;
-    pending_.clear();
+    give_up();
   }
+}
+
+void LineSink::give_up() {
+  gone_ = true;
+  pending_.clear();
 }
 
 void LineSink::flush() {
   while (!pending_.empty()) {
     pollfd wanted{fd_, POLLOUT, 0};
-    if (poll(&wanted, 1, -1) < 0 && errno == EINTR) {  // by a request to stop, which must not wait for the reader
-      gone_ = true;
-      pending_.clear();
-    } else {
-      write_some();
-    }
+    if (poll(&wanted, 1, -1) < 0 && errno == EINTR) return give_up();  // a request to stop does not wait for the reader
+    write_some();
   }
 }
 

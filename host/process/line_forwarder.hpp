@@ -22,10 +22,12 @@ class LineSink {
   int fd() const { return fd_; }
   /// [fd is writable] Writes at most what a pipe accepts without blocking.
   void write_some();
-  /// Blocks until everything is written.
+  /// Blocks until everything is written, or a request to stop interrupts the wait for the reader.
   void flush();
 
  private:
+  void give_up();
+
   int fd_;
   bool terminal_;
   bool gone_;  ///< nobody reads

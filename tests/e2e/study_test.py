@@ -412,7 +412,7 @@ def test_the_members_of_shipped_studies_differ_only_in_the_weighting(file):
 
 
 def with_its_data(file, folder):
-    """The study or, if a script writes its data, a copy of it with the first seed's: as the file says and `options`."""
+    """The study or, if a script writes its data, a copy of it with the first seeds' data, or part of them if many."""
     written = SCRIPT.search(file.read_text())
     if not written:
         return file

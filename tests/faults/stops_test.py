@@ -16,6 +16,7 @@ from paths import HOST
 from ranks_test import LONG, ended_with, start_long
 from runlog import step_folders
 
+ONE_LONG = LONG | {"parallel__processes": 1, "train__batch_size": 2}
 UNSAVED = r"run \d+ was stopped without a new checkpoint: (nothing was saved|--resume continues from step \d+)$|" \
           r"stopped before the run began: nothing was saved$"
 
@@ -140,7 +141,7 @@ def test_torchrun_and_its_ranks_save(place):
 
 def test_all_members_of_a_sweep_save(place):
     tables = {"sweep": {"seed": [1, 2]}}
-    file = place.write(**LONG | {"parallel__processes": 1, "train__batch_size": 2}, **tables)
+    file = place.write(**ONE_LONG, **tables)
     running = place.start_command("run", file, "--jobs", "2")
     end = time.monotonic() + 60
     while time.monotonic() < end and not (len(runs := place.log.rows_after(0)) == 2 and all(
@@ -217,9 +218,6 @@ def stop_when_its_rank_is_lost(place, running):
     log.close()
     ended_with(running, 6, within=10)
     assert "rank 0 was killed by SIGKILL" in running.err and len(place.log.runs()) == 1, running
-
-
-ONE_LONG = LONG | {"parallel__processes": 1, "train__batch_size": 2}
 
 
 def test_a_request_that_comes_after_a_lost_rank_lets_its_end_be_recorded(place):
