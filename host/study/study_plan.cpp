@@ -19,6 +19,8 @@ namespace {
 
 using RunBySeed = std::map<int64_t, int64_t>;
 
+bool has(const std::vector<int64_t>& seeds, int64_t seed) { return std::ranges::find(seeds, seed) != seeds.end(); }
+
 /// The newest finished runs of each member in the log, with any seed.
 std::vector<RunBySeed> earlier_runs(const Study& study, const JobRequest& request, const Catalog& catalog,
                                     SourceTexts& texts, const LogReader& log) {
@@ -26,12 +28,14 @@ std::vector<RunBySeed> earlier_runs(const Study& study, const JobRequest& reques
   for (const Row& row : log.query("SELECT DISTINCT seed FROM runs WHERE status = 'finished' ORDER BY seed").rows)
     seeds.push_back(row[0]);
   std::vector<RunBySeed> found(study.members.size());
-  for (const StudyRun& run : pilot_runs(study, seeds)) {
-    const Job job = load_run(run, request, catalog, texts);
-    ExperimentHashes hashes(catalog, job.database);
-    const auto runs = log.finished_with_hash(hashes.hash(job.experiment));
-    if (!runs.empty()) found[run.member][run.seed] = runs.front().id;
-  }
+  for (const StudyRun& run : pilot_runs(study, seeds)) try {
+      const Job job = load_run(run, request, catalog, texts);
+      ExperimentHashes hashes(catalog, job.database);
+      const auto runs = log.finished_with_hash(hashes.hash(job.experiment));
+      if (!runs.empty()) found[run.member][run.seed] = runs.front().id;
+    } catch (const Error&) {  // of a seed of other runs in the log, for which {seed} may name no data
+      if (has(study.seeds, run.seed) || has(study.pilot_seeds, run.seed)) throw;
+    }
   return found;
 }
 

@@ -347,6 +347,14 @@ def test_a_metric_may_be_an_evaluation_and_each_seed_has_data_of_its_own(place):
     assert re.search(r"\*\*Changed after the first run\*\*.*\n- evaluations.greedy.judge: ", changed.out)
 
 
+def test_a_plan_passes_over_seeds_of_other_runs_which_have_no_data_here(place):
+    study = write_evaluated(place)
+    place.host("run", "plain.toml", "--set", "seed=9", "--set", "train.steps=2",
+               "--set", 'data.files=["data/5/train.jsonl"]',
+               "--set", 'validation.files=["data/5/test.jsonl"]')
+    assert "4 runs to train" in place.host("plan", study).out
+
+
 def test_a_tuning_makes_the_evaluation_that_decides_and_no_other(place):
     tuned = "tune.optimizer.lr = [1e-9, 8e-3]\n\n[study.tuning]\nseeds = [1]"
     study = write_evaluated(place, EVALUATED.replace("optimizer.lr = 1e-9", tuned))
