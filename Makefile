@@ -77,7 +77,6 @@ study: build
 	$(PYTHON) experiments/study/heads/make_totals.py 1 11 12 13 14 15 -o runs/heads
 	build/bin/wmtp-host study experiments/study/heads.toml --jobs 2 $(call known,heads)
 	build/bin/wmtp-host study experiments/study/text.toml $(call known,text)
-	build/bin/wmtp-host study experiments/study/arithmetic.toml
 
 soak: setup-tests build
 	WMTP_SOAK=1 $(PYTHON) -m pytest -q -m soak tests
