@@ -16,4 +16,10 @@ std::string log_option(const std::filesystem::path& database) {
   return is_read ? "" : " --db " + shell_path(database.string());
 }
 
+Error absent_log(const std::filesystem::path& database) {
+  return {ExitStatus::usage, "no run log at " + std::filesystem::absolute(database).string() +
+                                 "; change to the folder where the runs were started, or name their log with --db "
+                                 "FILE or WMTP_DB"};
+}
+
 }  // namespace wmtp

@@ -194,11 +194,7 @@ int64_t LogReader::resolve_run(const std::string& run) const {
   if (id == 0) each_row("SELECT max(id) FROM runs WHERE name = ?1", {run}, take_id);
   if (id > 0) return id;
 
-  if (!exists())
-    throw Error(ExitStatus::usage,
-                "no run log at " + std::filesystem::absolute(path_).string() +
-                    "; change to the folder where the runs were started, or name their log with --db "
-                    "FILE or WMTP_DB");
+  if (!exists()) throw absent_log(path_);
   std::vector<std::string> names;
   each_row("SELECT DISTINCT name FROM runs", {}, [&](const Statement& row) { names.push_back(row.text(0)); });
   const std::string nearest = nearest_name(run, names);

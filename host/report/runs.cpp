@@ -92,22 +92,8 @@ const std::vector<std::string>& sort_keys() {
 
 std::vector<int64_t> distinct_runs(const LogReader& log, const std::vector<std::string>& words) {
   std::vector<int64_t> runs;
-  const auto add = [&](int64_t run) {
-    if (std::find(runs.begin(), runs.end(), run) == runs.end()) runs.push_back(run);
-  };
-  for (const std::string& word : words) {
-    bool is_sweep = false;
-    if (log.exists())
-      log.each_row(
-          "SELECT max(id) FROM runs WHERE substr(name, 1, length(?1) + 1) = ?1 || '-' "
-          "AND NOT EXISTS (SELECT 1 FROM runs WHERE name = ?1 OR CAST(id AS TEXT) = ?1) "
-          "GROUP BY name, seed ORDER BY min(id)",
-          {word}, [&](const Statement& row) {
-            is_sweep = true;
-            add(row.integer(0));
-          });
-    if (!is_sweep) add(log.resolve_run(word));
-  }
+  for (const std::string& word : words)
+    if (const int64_t run = log.resolve_run(word); std::ranges::find(runs, run) == runs.end()) runs.push_back(run);
   return runs;
 }
 

@@ -79,6 +79,16 @@ def test_sql_cannot_write(logged):
     assert len(logged.log.runs()) == 1
 
 
+@pytest.mark.parametrize("command", [("sql", "SELECT 1"), ("runs", "list"), ("runs", "list", "--json")])
+def test_a_named_log_that_is_absent_is_no_empty_one(place, command):
+    assert "no run log at" in place.host(*command, "--db", "typo.db", wanted=2).err
+
+
+def test_the_last_step_is_logged_whichever_steps_are(place):
+    place.run(**ONE_RANK, train__steps=5, log__every_steps=2)
+    assert list(place.log.losses()) == [1, 2, 4, 5]
+
+
 def test_an_unknown_run_is_refused_with_the_nearest_name(logged):
     ended = logged.host("runs", "show", "trail", wanted=2)
     assert "trial" in ended.err
@@ -198,6 +208,8 @@ def test_a_resumed_run_is_deleted_with_all_its_segments(place, named):
     place.run("--resume", **ONE_RANK, train__steps=4)
     place.run("--name", "other", **ONE_RANK, train__steps=1)
     assert [row["parent_run"] for row in place.log.query("SELECT parent_run FROM runs ORDER BY id")] == [None, 1, None]
+    listed = json.loads(place.host("checkpoint", "list", "trial", "--json").out)
+    assert [row["step"] for row in listed] == [2, 4]
     refused = place.host("runs", "delete", named, wanted=2)
     assert "run 2 (trial) with its segment 1: their rows and " in refused.err
     assert len(place.log.runs()) == 3
@@ -227,6 +239,17 @@ def test_runs_have_notes_tags_names_and_an_archive(place):
     assert "give --add TAG" in place.host("runs", "tag", "1", wanted=2).err
     place.host("--db", "runs/wmtp.db", "rm", "1", "--yes")
     assert len(place.log.runs()) == 1
+
+
+@pytest.mark.parametrize("command", [("delete", "a", "--yes"), ("rename", "a", "b"), ("note", "a", "text"),
+                                     ("tag", "a", "--add", "b"), ("archive", "a")])
+def test_the_name_of_a_sweep_changes_none_of_its_runs(logged, command):
+    logged.host("runs", "rename", "trial", "a-x")
+    try:
+        assert 'no run "a"' in logged.host("runs", *command, wanted=2).err
+        assert [run["name"] for run in logged.log.runs()] == ["a-x"]
+    finally:
+        logged.host("runs", "rename", "a-x", "trial")
 
 
 def test_a_running_run_is_not_deleted(place):

@@ -25,7 +25,12 @@ struct Options {
   bool undo = false;
 };
 
-/// Reads the runs before the log is opened for writing.
+// The runs are read before the log is opened for writing.
+
+int64_t run_of(const GlobalOptions& globals, const std::string& word) {
+  return LogReader(globals.database_or(default_database)).resolve_run(word);
+}
+
 std::vector<int64_t> runs_of(const GlobalOptions& globals, const std::vector<std::string>& words) {
   return distinct_runs(LogReader(globals.database_or(default_database)), words);
 }
@@ -45,7 +50,7 @@ void check_note(const std::string& note) {
 
 int note(const Options& options, const GlobalOptions& globals) {
   check_note(options.text);
-  const int64_t run = runs_of(globals, {options.run}).front();
+  const int64_t run = run_of(globals, options.run);
   set_note(globals.database_or(default_database), run, options.text);
   log_info("run " + std::to_string(run) + (options.text.empty() ? ": note removed" : ": note written"));
   return 0;
@@ -74,7 +79,7 @@ int archive(const Options& options, const GlobalOptions& globals) {
 }
 
 int rename(const Options& options, const GlobalOptions& globals) {
-  const int64_t run = runs_of(globals, {options.run}).front();
+  const int64_t run = run_of(globals, options.run);
   rename_run(globals.database_or(default_database), run, options.text);
   log_info("run " + std::to_string(run) + " is now " + options.text);
   return 0;
@@ -101,7 +106,7 @@ void change_labels(const std::filesystem::path& database, const std::string& cha
   if (!is_whole)
     throw Error(ExitStatus::usage, "wanted a JSON object of run (a number), name, tags, note (strings) and archived");
   const LogReader log(database);
-  const int64_t run = distinct_runs(log, {std::to_string(wanted["run"].get<int64_t>())}).front();
+  const int64_t run = log.resolve_run(std::to_string(wanted["run"].get<int64_t>()));
   const std::string name = wanted["name"], text = wanted["note"];
   const std::vector<std::string> tags = tags_in(wanted["tags"]);
   check_note(text);

@@ -5,7 +5,6 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "experiment/load/sweep.hpp"
-#include "report/runs.hpp"
 
 namespace wmtp {
 namespace {
@@ -28,6 +27,24 @@ std::vector<int64_t> logged_runs(const LogReader& log, const std::string& file, 
   }
   if (runs.empty()) throw Error(ExitStatus::usage, file + ": none of its members is in the log; run it first");
   return runs;
+}
+
+/// The newest run of each member, NAME-KEY-VALUE with a seed, if no run has the sweep's own name.
+std::vector<int64_t> runs_of_sweep(const LogReader& log, const std::string& name) {
+  std::vector<int64_t> runs;
+  log.each_row(
+      "SELECT max(id) FROM runs WHERE substr(name, 1, length(?1) + 1) = ?1 || '-' "
+      "AND NOT EXISTS (SELECT 1 FROM runs WHERE name = ?1 OR CAST(id AS TEXT) = ?1) "
+      "GROUP BY name, seed ORDER BY min(id)",
+      {name}, [&](const Statement& row) { runs.push_back(row.integer(0)); });
+  return runs;
+}
+
+/// The runs of one word.
+std::vector<int64_t> runs_of(const LogReader& log, const std::string& word, const GlobalOptions& globals) {
+  if (word.ends_with(".toml")) return logged_runs(log, word, globals);
+  const std::vector<int64_t> members = runs_of_sweep(log, word);
+  return members.empty() ? std::vector{log.resolve_run(word)} : members;
 }
 
 }  // namespace
@@ -54,7 +71,7 @@ std::vector<int64_t> selected_runs(const LogReader& log, const std::vector<std::
                                    const GlobalOptions& globals) {
   std::vector<int64_t> runs;
   for (const std::string& word : words)
-    for (const int64_t run : word.ends_with(".toml") ? logged_runs(log, word, globals) : distinct_runs(log, {word}))
+    for (const int64_t run : runs_of(log, word, globals))
       if (std::ranges::find(runs, run) == runs.end()) runs.push_back(run);
   return runs;
 }

@@ -11,6 +11,7 @@
 #include "cli/command.hpp"
 #include "cli/log/run_words.hpp"
 #include "log/change_run.hpp"
+#include "log/log_option.hpp"
 #include "log/log_reader.hpp"
 #include "log/maintenance.hpp"
 #include "report/compare.hpp"
@@ -90,8 +91,10 @@ void add_runs(CommandLine& line) {
                         "  wmtp-host runs list --status finished --sort valid_head_1 --limit 5\n"
                         "  wmtp-host runs list --name 'rho1*' --where pipeline.keep=0.6 --json\n",
                         reading_log([options, format](const GlobalOptions& globals) {
-                          print_runs_list(std::cout, LogReader(globals.database_or(default_database)), format(),
-                                          options->selection);
+                          const LogReader log(globals.database_or(default_database));
+                          const bool is_chosen = !globals.database_or("").empty();
+                          if (is_chosen && !log.exists()) throw absent_log(log.database());
+                          print_runs_list(std::cout, log, format(), options->selection);
                           return 0;
                         }));
   RunSelection& selection = options->selection;

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/command.hpp"
+#include "log/log_option.hpp"
 #include "log/log_reader.hpp"
 #include "report/table.hpp"
 
@@ -22,8 +23,9 @@ void add_sql(CommandLine& line) {
       "example:\n"
       "  wmtp-host sql \"SELECT step, value FROM v_metrics WHERE run_id = 3 AND name = 'train/loss'\" --csv\n",
       [options](const GlobalOptions& globals) {
-        const auto table =
-            LogReader(globals.database_or(default_database)).run_user_query(options->statement, options->limit);
+        const LogReader log(globals.database_or(default_database));
+        if (!log.exists()) throw absent_log(log.database());
+        const auto table = log.run_user_query(options->statement, options->limit);
         const auto format = options->json ? TableFormat::json : options->csv ? TableFormat::csv : TableFormat::text;
         print_table(std::cout, table, format);
         if (table.capped && format != TableFormat::text)

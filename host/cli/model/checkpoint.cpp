@@ -51,8 +51,10 @@ void add_results(Table& table) {
 
 int list(const Options& options, const GlobalOptions& globals) {
   const LogReader log(globals.database_or(default_database));
-  Table table = log.query("SELECT step, path, bytes, state FROM checkpoints WHERE run_id = ?1 ORDER BY step",
-                          {log.resolve_run(options.run)});
+  Table table = log.query(
+      "SELECT step, path, bytes, state FROM checkpoints WHERE run_id IN "
+      "(SELECT segment FROM v_lineage WHERE run_id = ?1) ORDER BY step, run_id",
+      {log.resolve_run(options.run)});
   const size_t deleted =
       options.json ? 0 : std::erase_if(table.rows, [](const Row& row) { return row[3] == "deleted"; });
   add_results(table);
