@@ -397,7 +397,7 @@ void print_text(std::ostream& out, const PlanReport& report) {
   out << "  parameters  " << with_thousands(plan.counts().parameters) << " (" << with_thousands(plan.counts().trained)
       << " trained)\n";
   for (const auto& [table, parameters] : plan.counts().frozen)
-    out << "  " << table << std::string(12 - table.size(), ' ') << with_thousands(parameters)
+    out << "  " << table << std::string(table.size() < 11 ? 12 - table.size() : 2, ' ') << with_thousands(parameters)
         << " parameters, frozen\n";
   if (!e.train.head_weights.empty()) print_head_weights(out, e.train);
   out << "  steps       " << (plan.data.steps ? with_thousands(*plan.data.steps) : "number unknown,") << " of "

@@ -31,7 +31,9 @@ def test_the_plan_of_a_reference_is_what_a_run_takes(place, case):
     stage = {name: value for name, value in changes.items() if name not in ("reference", "references", "pipeline")}
     place.write({**experiment(**stage), "name": "stage"}, "stage.toml")
     place.write({**experiment(**stage | NARROW), "name": "amateur"}, "amateur.toml")
-    plan = planned(place, place.write(**READS_BOTH | changes))
+    file = place.write(**READS_BOTH | changes)
+    plan = planned(place, file)
+    assert place.host("plan", file).out.count("parameters, frozen") == len(plan["frozen"])
     place.run(**READS_BOTH | changes)
     expect_within(place.log, plan, case)
     expect_equal(place.log, plan, case)
