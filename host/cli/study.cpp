@@ -220,15 +220,17 @@ void add_study(CommandLine& line) {
       command.add_flag("--pilot", options.pilot, "train only the seeds of [study] pilot, and print the plan");
   add_option(command, "--results FILE", options.results,
              "train nothing: read what --json wrote here or on other machines; may be repeated", repeatable)
-      ->excludes(pilot);
+      ->excludes(pilot)
+      ->excludes("--jobs");
   add_option(command, "--known FILE", options.known,
              "train only what these results lack, which --json wrote here or on other machines; may be repeated",
              repeatable)
       ->excludes("--pilot")
       ->excludes("--results");
-  add_option(command, "-o,--output DIR", options.output, "also write tables in all forms, and figures, to this folder");
+  add_option(command, "-o,--output DIR", options.output, "also write tables in all forms, and figures, to this folder")
+      ->excludes(pilot);
   CLI::Option* const json = command.add_flag("--json", options.json, "print JSON, which --results and --known read");
-  command.add_flag("--csv", options.csv, "print CSV")->excludes(json);
+  command.add_flag("--csv", options.csv, "print CSV")->excludes(json)->excludes(pilot);
 }
 
 }  // namespace wmtp

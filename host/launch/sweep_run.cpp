@@ -110,12 +110,12 @@ class Sweep {
   }
 
   SweepOutcome outcome() {
-    const auto is_bad = [&](const Member& one) {
-      return one.code != 0 && !(keeps_diverged_ && one.code == int(ExitStatus::guard));
+    // Not if a guard stopped one of its stages, which leaves it without a run.
+    const auto has_diverged = [&](size_t i) {
+      return keeps_diverged_ && members_[i].code == int(ExitStatus::guard) && found(i).run != 0;
     };
-    const auto bad = std::find_if(members_.begin(), members_.end(), is_bad);
     SweepOutcome outcome{
-        .exit_code = bad == members_.end() ? 0 : bad->code,
+        .exit_code = 0,
         .stop_requested = interrupted_,
         .members = {{"name", "seed", "run", "status", "train/loss", "valid/loss", "valid/ce_head_1"}, {}, false},
         .incomparable = {},
@@ -127,6 +127,7 @@ class Sweep {
     for (size_t i = 0; i < members_.size(); ++i) {
       RunEnd end = found(i);
       if (end.run == 0) end.code = members_[i].code;
+      if (outcome.exit_code == 0 && !has_diverged(i)) outcome.exit_code = members_[i].code;
       outcome.ends.push_back(end);
       const auto row = result_of(i, end);
       const bool is_new = known.emplace(row[0], members_[i].hash).second;

@@ -243,7 +243,12 @@ class Reader {
         rule.above = true;
         const auto found = check_value(item, rule, name, diagnostics_);
         const double* const amount = found ? std::get_if<double>(&*found) : nullptr;
-        if (found) study_.budgets.push_back({*unit, amount ? *amount : 0});
+        if (!found) continue;
+        const StudyBudget budget{*unit, amount ? *amount : 0};
+        const auto is_same = [&](const StudyBudget& one) { return title_of(one) == title_of(budget); };
+        if (std::ranges::any_of(study_.budgets, is_same))
+          diagnostics_.add(item.position, name + ": " + title_of(budget) + " is there twice");
+        study_.budgets.push_back(budget);
       }
     }
   }

@@ -1,6 +1,7 @@
 #include "study/study.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/text.hpp"
 
@@ -19,7 +20,8 @@ std::string title_of(const StudyBudget& budget) {
   if (budget.unit == BudgetUnit::end) return "the end";
   const std::string unit = to_string(budget.unit);
   if (budget.amount == 0) return "the " + unit + " of the seed's shortest run";
-  return (budget.amount < 1e7 ? with_thousands(int64_t(budget.amount)) : printed("%.4g", budget.amount)) + " " + unit;
+  const bool is_short = budget.amount < 1e7 && budget.amount == std::floor(budget.amount);
+  return (is_short ? with_thousands(int64_t(budget.amount)) : shortest_digits(budget.amount)) + " " + unit;
 }
 
 std::vector<std::string> Study::metrics() const {

@@ -170,6 +170,20 @@ pipeline = {plugin = "faulty", fault = "exception", step = 1}
     assert len([run for run in place.log.runs() if run["name"] == "small-diverges"]) == 2
 
 
+def test_a_stage_that_diverges_is_no_result_of_its_members(place):
+    """Neither of their runs, nor of their tuning."""
+    text = STUDY.replace('pipeline = {plugin = "random", keep = 0.5}',
+                         'pipeline = {plugin = "rho1"}\nreference.experiment = "reference.toml"')
+    tuned = text + "tune.optimizer.lr = [1e-3]\n[study.tuning]\nseeds = [8]\nset.validation.batches = 1\n"
+    study = write(place, text)
+    place.write(experiment(name="reference", **{**CHANGES, "optimizer__lr": 1e30, "guard__max_in_a_row": 1}),
+                "reference.toml")
+    ended = place.host("study", study, wanted=5, timeout=120)
+    assert "reference.toml did not finish" in ended.err and "missing in 2 of 2 seeds" in ended.out, ended
+    ended = place.host("study", write(place, tuned), wanted=5, timeout=120)
+    assert "a run of the tuning failed" in ended.err, ended
+
+
 def test_the_plan_says_what_seeds_can_show_and_is_kept(place):
     study = write(place)
     first = place.host("plan", study)

@@ -35,14 +35,18 @@ class StudyFile : public ExperimentFolder {
 TEST_F(StudyFile, StatesMembersSeedsAndWhatDecides) {
   const Study study = read(head +
                            "also = [\"valid/ce_head_1\", \"valid/loss\"]\nset.train.steps = 5\n"
-                           "control = \"random 60%\"\n[study.budgets]\nseconds = [\"shortest\", 60]\n" +
+                           "control = \"random 60%\"\n[study.budgets]\nseconds = [\"shortest\", 60, 1.25]\n"
+                           "operations = [1e15, 123456789]\n" +
                            two_members);
   EXPECT_EQ(study.name, "trial");
   EXPECT_THAT(study.metrics(), ElementsAre("valid/loss", "valid/ce_head_1"));
   EXPECT_EQ(study.members[0].control, 1u);
-  EXPECT_EQ(study.comparisons(), 3) << "one member, at the end and at two budgets";
+  EXPECT_EQ(study.comparisons(), 6) << "one member, at the end and at five budgets";
   EXPECT_EQ(title_of(study.budgets[1]), "the seconds of the seed's shortest run");
   EXPECT_EQ(title_of(study.budgets[2]), "60 seconds");
+  EXPECT_EQ(title_of(study.budgets[3]), "1.25 seconds") << "budgets are told apart by their titles";
+  EXPECT_EQ(title_of(study.budgets[4]), "1e+15 operations");
+  EXPECT_EQ(title_of(study.budgets[5]), "123456789 operations");
   const auto runs = study_runs(study, {{}, {}});
   ASSERT_EQ(runs.size(), 4u);
   EXPECT_EQ(runs[1].seed, 11) << "all members of a seed come before the next seed";
@@ -54,15 +58,17 @@ TEST_F(StudyFile, StatesMembersSeedsAndWhatDecides) {
 TEST_F(StudyFile, NamesAllMistakesWithTheirPlaces) {
   const std::string found = mistakes(
       "name = \"a\"\n[study]\nmetric = 3\nbeter = \"lower\"\nseeds = [1, 1, -2]\n[study.set]\nseed = 4\n"
-      "[study.budgets]\ntokens = [\"longest\"]\n[[study.members]]\nname = \"a|b\"\n[[study.members]]\nexperiment = "
+      "[study.budgets]\ntokens = [\"longest\", 5, 5.0]\n[[study.members]]\nname = "
+      "\"a|b\"\n[[study.members]]\nexperiment = "
       "\"b.toml\"\nname = \"b\"\ntune.optimizer.lr = 3\n");
   expect_in_order(
-      found, {"trial.toml:1:1: unknown key \"name\"", "trial.toml:2:2: [study] lacks the key \"better\"",
-              "trial.toml:3:10: [study] metric: found the integer 3", "trial.toml:4:1: unknown key \"beter\"",
-              "did you mean \"better\"?", "trial.toml:5:13: [study] seeds: found seed 1 twice",
-              "trial.toml:5:16: [study] seeds: found the integer -2", "trial.toml:7:1: [study.set]: found \"seed\"",
-              "trial.toml:9:11: [study.budgets] tokens", "lacks the key \"experiment\"",
-              "trial.toml:11:8: [[study.members]] name", "wanted a list of values"});
+      found,
+      {"trial.toml:1:1: unknown key \"name\"", "trial.toml:2:2: [study] lacks the key \"better\"",
+       "trial.toml:3:10: [study] metric: found the integer 3", "trial.toml:4:1: unknown key \"beter\"",
+       "did you mean \"better\"?", "trial.toml:5:13: [study] seeds: found seed 1 twice",
+       "trial.toml:5:16: [study] seeds: found the integer -2", "trial.toml:7:1: [study.set]: found \"seed\"",
+       "trial.toml:9:11: [study.budgets] tokens", "trial.toml:9:25: [study.budgets] tokens: 5 tokens is there twice",
+       "lacks the key \"experiment\"", "trial.toml:11:8: [[study.members]] name", "wanted a list of values"});
 }
 
 TEST_F(StudyFile, RefusesAnExperimentWithOneMistake) {
