@@ -413,7 +413,7 @@ SchemaTable log_table() {
       "log",
       "The run log, an SQLite database.",
       {key("every_steps", AT(log.every_steps),
-           "steps between logged steps; the first one, also after a resume, is always logged")
+           "steps between logged steps; the first one, also after a resume, and the last one are always logged")
            .range(1, 1e12),
        key("samples", AT(log.samples),
            "sequences of each validation that are logged token by token, at most `train.batch_size`; 0: none")

@@ -25,12 +25,14 @@ RunLock::RunLock(const std::filesystem::path& run_folder)
                     "it away, or write this log to another folder (--db)");
   if (file_.get() < 0)
     throw Error(ExitStatus::storage, lock_file(run_folder).string() + ": cannot be created: " + std::strerror(errno));
-  flock(file_.get(), LOCK_EX | LOCK_NB);  // if the file system has no locks, the run continues without one
+  // Waits for is_held() of another process only. If the file system has no locks, the run continues without one.
+  retry_interrupted([&] { return flock(file_.get(), LOCK_EX); });
 }
 
 bool RunLock::is_held(const std::filesystem::path& run_folder) {
   const FileDescriptor file(open(lock_file(run_folder).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  return file.get() >= 0 && flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  // Shared, because two processes may ask at once, and because NFS has no exclusive lock of a file to be read only.
+  return file.get() >= 0 && flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 }  // namespace wmtp

@@ -5,10 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fstream>
+#include <algorithm>
+#include <array>
+#include <cerrno>
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "base/files.hpp"
@@ -42,29 +45,56 @@ std::string spool_lines(const LogRecord& record, int64_t run_id) {
   return lines;
 }
 
-/// Open and locked, and not removed by the program that held the lock before; otherwise invalid.
+/// Open and locked, and not removed by the program that held the lock before; otherwise invalid, with errno.
 FileDescriptor locked_file(const std::filesystem::path& path, int flags) {
   while (true) {
     FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644));
     if (file.get() < 0) return file;
     retry_interrupted([&] { return flock(file.get(), LOCK_EX); });  // fails where locks are not supported
     struct stat status {};
-    if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return FileDescriptor();
+    if (fstat(file.get(), &status) != 0) return FileDescriptor();
+    if (!S_ISREG(status.st_mode)) {
+      errno = EINVAL;
+      return FileDescriptor();
+    }
     if (status.st_nlink > 0) return file;
   }
 }
 
-/// The next line; false at the end. Error(data) for a line that is longer than any that is written.
-bool next_line(std::istream& in, std::string& line) {
-  char part[1 << 16];
-  for (line.clear(); line.size() <= max_line_bytes; in.clear()) {
-    in.getline(part, sizeof part);
-    const bool has_ended = !in.fail();
-    line.append(part, size_t(in.gcount()) - (has_ended && !in.eof() ? 1 : 0));
-    if (has_ended || in.eof() || in.bad() || in.gcount() == 0) return has_ended || !line.empty();
+/// The lines of an open file. A spool is removed when it has been read, so it must not seem to end where it cannot be
+/// read.
+class SpoolLines {
+ public:
+  SpoolLines(int file, const std::filesystem::path& path) : file_(file), path_(path) {}
+
+  /// False at the end. Error(storage) if the file cannot be read, Error(data) for a line that is longer than any that
+  /// is written.
+  bool next(std::string& line) {
+    for (line.clear(); line.size() <= max_line_bytes;) {
+      const auto newline = std::find(rest_.begin(), rest_.end(), '\n');
+      line.append(rest_.begin(), newline);
+      if (newline != rest_.end()) {
+        rest_ = {newline + 1, rest_.end()};
+        return true;
+      }
+      if (!read_part()) return !line.empty();
+    }
+    throw Error(ExitStatus::data, "found a line of more than 64 MiB, which no run writes; remove the file");
   }
-  throw Error(ExitStatus::data, "found a line of more than 64 MiB, which no run writes; remove the file");
-}
+
+ private:
+  bool read_part() {
+    const ssize_t count = retry_interrupted([&] { return ::read(file_, part_.data(), part_.size()); });
+    if (count < 0) throw storage_error("read", path_, errno);
+    rest_ = {part_.data(), size_t(count)};
+    return count > 0;
+  }
+
+  int file_;
+  const std::filesystem::path& path_;
+  std::array<char, 1 << 16> part_;
+  std::string_view rest_;  ///< of the part
+};
 
 /// Of a batch's first line; nothing for another line.
 std::optional<std::string> run_key_in(const std::string& line) {
@@ -79,8 +109,11 @@ bool has_rows_of(const std::filesystem::path& database, const std::filesystem::p
   log.set_busy_timeout(patience);
   if (log.integer("SELECT count(*) FROM sqlite_schema WHERE name = 'run_keys'") == 0) return false;
   Statement find(log, "SELECT 1 FROM run_keys WHERE key = ?1");
-  std::ifstream lines(spool);
-  for (std::string line; next_line(lines, line);) {
+  const FileDescriptor file(::open(spool.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (file.get() < 0 && errno == ENOENT) return false;  // another process has loaded it
+  if (file.get() < 0) throw storage_error("open", spool, errno);
+  SpoolLines lines(file.get(), spool);
+  for (std::string line; lines.next(line);) {
     const auto key = run_key_in(line);
     if (!key) continue;
     find.bind(1, *key);
@@ -110,11 +143,12 @@ class SpoolLoader {
 
   void load() {
     log_.set_busy_timeout(patience);
-    Transaction transaction(log_);  // before the file's lock, for which a run waits
-    const FileDescriptor file = locked_file(spool_, O_RDONLY);
-    if (file.get() < 0) return;
-    std::ifstream lines(spool_);
-    for (std::string line; next_line(lines, line);) take(line);
+    Transaction transaction(log_);                            // before the file's lock, for which a run waits
+    const FileDescriptor file = locked_file(spool_, O_RDWR);  // NFS has no exclusive lock of a file to be read only
+    if (file.get() < 0 && errno == ENOENT) return;            // as above
+    if (file.get() < 0) throw storage_error("open", spool_, errno);
+    SpoolLines lines(file.get(), spool_);
+    for (std::string line; lines.next(line);) take(line);
     // What was lost with the queue is an event.
     for (const int64_t run : runs_)
       Statement(log_,

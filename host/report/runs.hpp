@@ -30,8 +30,8 @@ struct RunSelection {
 /// The columns of the list.
 const std::vector<std::string>& sort_keys();
 
-/// The runs given by `words`, each once: ids, or names (the newest run of each). No sweeps, because commands that change
-/// or delete runs read it. Error(usage) for a run that is not in the log.
+/// The runs given by `words`, each once: ids, or names (the newest run of each). No sweeps, because commands that
+/// change or delete runs use it. Error(usage) for a run that is not in the log.
 std::vector<int64_t> distinct_runs(const LogReader& log, const std::vector<std::string>& words);
 
 /// JSON and CSV have the columns of v_runs. Error(usage) for an invalid condition or a key that no run has.

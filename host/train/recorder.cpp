@@ -24,6 +24,7 @@
 #include "job/time_left.hpp"
 #include "log/log_reader.hpp"
 #include "memory/allocator.hpp"
+#include "memory/caught_error.hpp"
 #include "report/summary.hpp"
 
 namespace wmtp {
@@ -160,14 +161,31 @@ Recorder::Recorder(Session& session, const Experiment& experiment, const RunIden
     if (!experiment.log.tensorboard.empty())
       sink = [&](int64_t id) { return tensorboard_sink(experiment.log.tensorboard, id, start); };
     log_ = std::make_unique<RunLog>(session.job().database, start, sink);
+  }
+  try {
+    begin();
+  } catch (...) {
+    const Error error = caught_error();
+    failed(error);
+    throw error;
+  }
+}
+
+void Recorder::begin() {
+  if (log_) {
     lock_ = std::make_unique<RunLock>(log_->run_folder());
     announce_run(*log_);
-    for (const std::string& warning : missing_trackers(experiment.log)) log_warning(warning);
-    trackers_ = std::make_unique<LiveTrackers>(experiment.log, session.job().database, log_->run_id());
+    for (const std::string& warning : missing_trackers(experiment_.log)) log_warning(warning);
+    trackers_ = std::make_unique<LiveTrackers>(experiment_.log, session_.job().database, log_->run_id());
   }
-  run_folder_ = session.peers().broadcast("opening the log", log_ ? log_->run_folder().string() : "");
+  run_folder_ = session_.peers().broadcast("opening the log", log_ ? log_->run_folder().string() : "");
   make_writer_folder();
-  session.channels().peers().record().set_folder(run_folder_);
+  session_.channels().peers().record().set_folder(run_folder_);
+}
+
+void Recorder::failed(const Error& error) {
+  event("error", "failed", 0, error.what());
+  end(error.status());
 }
 
 /// A folder of another log would be mixed up with this run's. Refused on every rank.
@@ -213,6 +231,7 @@ void Recorder::start_training(const TimeLeft::Plan& plan, int64_t sequences) {
          " tokens = " + with_thousands(sequences * length));
   }
   first_step_ = plan.first_step;
+  last_step_ = plan.num_steps;
   if (log_) progress_ = std::make_unique<Progress>(experiment_.name, plan, !session_.job().quiet);
 }
 
@@ -223,7 +242,7 @@ void Recorder::info(const std::string& text) {
 void Recorder::step(const StepReport& report) {
   if (!log_) return;
   const TimeScope time("log");
-  if (report.step % experiment_.log.every_steps == 0 || report.step == first_step_) {
+  if (report.step % experiment_.log.every_steps == 0 || report.step == first_step_ || report.step == last_step_) {
     log_->metrics(report.step, report.metrics);
     training_.add(report.step, report.loss);
     if (session_.device().is_cuda())
@@ -342,6 +361,7 @@ bool Recorder::row_is_gone() const {
 }
 
 void Recorder::finish_trackers() {
+  if (!trackers_) return;
   for (const LiveTrackers::Outcome& outcome : trackers_->finish()) {
     if (outcome.failed)
       log_warning(experiment_.name + ": not all of the run is in " + outcome.name + ": " + outcome.message +
@@ -355,10 +375,18 @@ void Recorder::finish_trackers() {
 void Recorder::end(ExitStatus status) {
   if (!log_) return;
   progress_.reset();
-  const int64_t id = log_->run_id();
   log_->end(status);
   announce_end(status);
-  finish_trackers();
+  try {
+    finish_trackers();
+    print_end(status);
+  } catch (const Error& error) {  // the log, which the run no longer needs, cannot be read
+    log_warning(experiment_.name + ": " + error.what());
+  }
+}
+
+void Recorder::print_end(ExitStatus status) {
+  const int64_t id = log_->run_id();
   if (log_->incomplete())
     log_warning(experiment_.name + ": the log of run " + std::to_string(id) + " is incomplete; " +
                 (row_is_gone()

@@ -50,11 +50,15 @@ class Recorder {
   /// already logged; the peak of each category separately; resident memory; current live bytes. Time: time/PHASE, mean
   /// over ranks, and the seconds of each rank. [all ranks, collective]
   void resources(int64_t step);
-  /// Completes the run's row and prints the summary.
+  /// Completes the run's row and prints the summary. If that cannot be read, the run has ended as it has.
   void end(ExitStatus status);
+  /// Logs the error and ends the run with it.
+  void failed(const Error& error);
 
  private:
   class Progress;
+  void begin();
+  void print_end(ExitStatus status);
   void make_writer_folder();
   std::string summary_without_log(ExitStatus status) const;
   bool row_is_gone() const;
@@ -67,7 +71,8 @@ class Recorder {
   std::unique_ptr<LiveTrackers> trackers_;
   std::unique_ptr<Progress> progress_;
   std::filesystem::path run_folder_;
-  int64_t first_step_ = 1;  ///< of this segment; always logged, as it tells where the segment begins (v_lineage)
+  // Always logged: the first, of this segment, tells where it begins (v_lineage), the last what the run came to.
+  int64_t first_step_ = 1, last_step_ = 0;
   /// What the log has, or would have, of a loss.
   struct Loss {
     bool is_there = false;

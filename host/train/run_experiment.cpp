@@ -83,8 +83,7 @@ RunResult run_one(Session& session, const Experiment& as_read, const Stages& sta
     if (loop.has_trained()) recorder.resources(assembly.trainer().state().step);
   } catch (...) {
     const Error error = caught_error();
-    recorder.event("error", "failed", 0, error.what());
-    recorder.end(error.status());
+    recorder.failed(error);
     throw error;
   }
   recorder.end(status);

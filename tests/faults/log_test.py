@@ -58,6 +58,17 @@ def test_a_run_whose_log_is_deleted_continues_in_a_new_file(place):
     assert not place.log.database.exists()
 
 
+def test_a_log_that_cannot_be_read_at_the_end_changes_no_exit_code(place):
+    running = place.start(**ENDLESS, **ONE_RANK)
+    running.wait_for_step(2)
+    for file in place.folder.glob("runs/wmtp.db*"):
+        if not file.name.endswith("-shm"):
+            file.write_bytes(b"garbage " * 4096)
+    running.process.send_signal(signal.SIGTERM)
+    running.wait()
+    assert running.code == 75, running
+
+
 def runs_of_page(place):
     page = place.start_command("ui", "--port", "0")
     while not page.out.endswith("\n"):

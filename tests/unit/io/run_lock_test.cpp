@@ -1,8 +1,10 @@
 // The lock of a run's folder is held exactly as long as its process lives.
 #include "io/run_lock.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,6 +34,13 @@ TEST_F(RunLockTest, IsHeldWhileItExists) {
     const RunLock lock(folder_);
     EXPECT_TRUE(RunLock::is_held(folder_));
   }
+  EXPECT_FALSE(RunLock::is_held(folder_));
+}
+
+TEST_F(RunLockTest, IsNotHeldByWhoeverAsks) {
+  { const RunLock ended(folder_); }
+  const FileDescriptor asks(open((folder_ / "lock").c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(flock(asks.get(), LOCK_SH | LOCK_NB), 0);
   EXPECT_FALSE(RunLock::is_held(folder_));
 }
 

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <random>
 
+#include "base/files.hpp"
 #include "base/json.hpp"
 #include "log/evaluations.hpp"
 #include "log/maintenance.hpp"
@@ -219,6 +220,29 @@ TEST_F(LogFaultsTest, AddsEachBatchOfASpoolOnceWhicheverProcessesReadIt) {
             "-0.25-0.5");
   EXPECT_EQ(text("SELECT group_concat(rank || seconds) FROM rank_times"), "10.25");
   EXPECT_EQ(integer("SELECT sum(log_incomplete) FROM runs"), 0);
+}
+
+TEST_F(LogFaultsTest, RemovesNoSpoolThatItCouldNotRead) {
+  RunLog log(file_, start());
+  Spool spool(file_, 1, log.run_key());
+  rlimit before;
+  getrlimit(RLIMIT_NOFILE, &before);
+  const auto lowest_free = [] { return rlim_t(FileDescriptor(dup(STDIN_FILENO)).get()); };
+  int kept = 0;
+  for (rlim_t files = 0; files < 8; ++files) {
+    const std::string note = std::to_string(files);
+    ASSERT_TRUE(spool.write({EventRecord{1, 0, "info", "note", 1, note}}));
+    const rlimit few{lowest_free() + files, before.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &few);
+    load_spools(file_);
+    setrlimit(RLIMIT_NOFILE, &before);
+    const bool is_loaded = integer("SELECT count(*) FROM events WHERE kind = 'note' AND message = '" + note + "'") == 1;
+    kept += std::filesystem::exists(spool.path());
+    EXPECT_TRUE(is_loaded || std::filesystem::exists(spool.path())) << "with " << files << " more files";
+  }
+  EXPECT_GT(kept, 0);
+  EXPECT_LT(kept, 8);
+  EXPECT_EQ(integer("SELECT count(*) FROM events WHERE kind = 'note'"), 8) << "each was added once";
 }
 
 TEST_F(LogFaultsTest, LeavesTheSpoolOfAReplacedLogAlone) {
