@@ -143,6 +143,11 @@ std::optional<ResumePoint> extended_run(const Experiment& experiment, Experiment
     for (std::vector<RunInfo> runs : {log.finished_with_hash(hash), log.unfinished_with_hash(hash)}) {
       std::erase_if(runs, [&](const RunInfo& run) { return !fits(log, run.id); });
       if (auto from = resume_point(runs, hashes.database(), rule); from && !from->folder.empty()) {
+        if (experiment.data.difficulty.given) {
+          log_warning("run " + std::to_string(from->run_id) + " of " + counted(steps, "step") +
+                      " is not extended: with [data.difficulty], the order of the records depends on train.steps");
+          return std::nullopt;
+        }
         log_extension(experiment, steps, *from);
         from->config_hash = hash;
         return from;

@@ -72,18 +72,19 @@ class FrozenSource {
   /// Token heads whose signals are delivered; 1 for a value model.
   int64_t heads() const { return std::max<int64_t>(shape_.token_heads, 1); }
 
-  /// The keys contain everything that the signals depend on: weights, shape, heads, data and part, length, precision,
-  /// device. Hidden states are too large to keep, and the other signals come with them.
-  FrozenCache::Stores stores(const std::set<std::string>& wanted, const Prepared& data, const std::string& part) const {
+  /// The keys contain everything that the signals depend on: weights, shape, heads, `data` and `part` of them, length,
+  /// precision, device. Hidden states are too large to keep, and the other signals come with them.
+  FrozenCache::Stores stores(const std::set<std::string>& wanted, const std::string& data,
+                             const std::string& part) const {
     FrozenCache::Stores stores;
-    if (!table_.config.cache || data.identity.empty() || wanted.contains("hidden")) return stores;
+    if (!table_.config.cache || data.empty() || wanted.contains("hidden")) return stores;
     const std::string model = weights_content_hash(weights_, session_.job().database);
     const std::vector<int64_t>& offsets = shape_.model.future_offsets;
     const std::string at_offsets = offsets.empty() ? "" : " at offsets " + offsets_text(offsets, heads());
     const std::string heads_text = heads() == 1 ? "" : " of heads 1 to " + std::to_string(heads()) + at_offsets;
     for (const std::string& signal : wanted) {
       const std::string key = signal + heads_text + " of model " + model + " (" + model_shape_text(shape_.model) +
-                              "), data " + data.identity + part + ", windows of " +
+                              "), data " + data + part + ", windows of " +
                               std::to_string(experiment_.train.sequence_length) + ", " + to_string(precision()) +
                               " on " + (session_.device().is_cpu() ? "cpu" : "cuda");
       stores[signal] = std::make_unique<SignalStore>(session_.cache_folder() / "signals", key,
@@ -123,8 +124,8 @@ FrozenCaches open_frozen(Session& session, const Experiment& experiment, const S
     const FrozenTable table{name, frozen_config(experiment, name), wanted_of_it,
                             name == "value" && pipeline.needs.scores};
     const auto frozen = std::make_shared<FrozenSource>(session, experiment, stages, table, data);
-    const auto cache = [&](std::set<std::string> wanted, const std::string& part) {
-      FrozenCache::Stores stores = frozen->stores(wanted, data, part);
+    const auto cache = [&](std::set<std::string> wanted, const std::string& identity, const std::string& part) {
+      FrozenCache::Stores stores = frozen->stores(wanted, identity, part);
       return std::make_unique<FrozenCache>(
           table.name, std::move(wanted), [frozen] { return frozen->model(); }, std::move(stores), frozen->heads());
     };
@@ -137,8 +138,9 @@ FrozenCaches open_frozen(Session& session, const Experiment& experiment, const S
     const std::string packs = config.packing && config.kind == DataKind::records
                                   ? std::string(" packs of ") + to_string(config.select) + " records"
                                   : "";
-    opened.training.push_back(cache(table.wanted, separate + packs));
-    if (!validated.empty()) opened.validation.push_back(cache(validated, " held out" + separate));
+    opened.training.push_back(cache(table.wanted, data.identity, separate + packs));
+    if (!validated.empty())
+      opened.validation.push_back(cache(validated, data.held_out_identity, " held out" + separate));
   }
   return opened;
 }

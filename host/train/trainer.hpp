@@ -71,7 +71,7 @@ class Trainer {
           FrozenCaches frozen, const TrainerData& data, Channels& channels);
 
   int64_t num_steps() const { return num_steps_; }
-  void set_num_steps(int64_t num_steps) { num_steps_ = num_steps; }
+  void set_num_steps(int64_t num_steps) { num_steps_ = run_context_.total_steps = num_steps; }
   void on_save(SaveHooks hooks) { save_ = std::move(hooks); }
   TrainerState& state() { return state_; }
   ShardedOptimizer& optimizer() { return optimizer_; }

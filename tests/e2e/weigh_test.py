@@ -2,7 +2,7 @@
 import json
 import re
 
-from experiment import ONE_RANK
+from experiment import ONE_RANK, experiment
 
 VALIDATED = {"validation__share": 0.2, "validation__batches": 1, "train__steps": 2} | ONE_RANK
 DFT = '[pipeline]\nplugin = "dft"\n'
@@ -47,6 +47,25 @@ def test_two_files_of_one_name_are_told_apart(place):
     (place.folder / "other/dft.toml").write_text(HIGH)
     said = place.host("weigh", "1", "--pipeline", "dft.toml", "--pipeline", "other/dft.toml").out
     assert "other/dft.toml" in said
+
+
+def test_the_reference_reads_the_validation_that_is_weighed(place):
+    """Also where it has read other ids for an earlier command."""
+    for seed, name in ((5, "a.bin"), (6, "b.bin"), (7, "tokens.bin")):
+        place.tokens(windows=8, seed=seed)
+        (place.folder / "tokens.bin").rename(place.folder / name)
+    validated = VALIDATED | {"validation__share": None, "validation__files": ["a.bin"]}
+    place.write({**experiment(**validated), "name": "reference"}, "reference.toml")
+    place.run(**validated)
+    files(place, high='[pipeline]\nplugin = "rho1"\n[reference]\nexperiment = "reference.toml"\n')
+    place.host("run", "reference.toml")
+
+    def weighed(file, *more):
+        return json.loads(place.host("weigh", "trial", "--pipeline", "high.toml",
+                                     "--set", f'validation.files=["{file}"]', *more, "--json").out)
+
+    assert weighed("a.bin") != weighed("b.bin")
+    assert weighed("b.bin") == weighed("b.bin", "--set", "reference.cache=false")
 
 
 def test_set_changes_the_file_and_the_run(place):

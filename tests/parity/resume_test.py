@@ -239,6 +239,27 @@ def test_a_finished_run_is_extended_as_if_it_had_been_longer(place):
     assert_tensors_equal(model, model_tensors(place.log.folder()))
 
 
+def test_a_run_with_bins_of_difficulty_is_not_extended(place):
+    """The order of its records depends on the number of steps."""
+    records = {"kind": "records", "template": "plain",
+               "arithmetic": {"problems": 400, "operations": ["negate", "add"], "max_operations": 2},
+               "difficulty": {"bins": ["1-1", "2-2"], "weights": [1, 0], "end_weights": [0, 1]}}
+    place.run(**ONE_RANK, data=records, model__vocab_size=None, train__steps=2)
+    ended = place.host("run", "experiment.toml", "--resume", "--set", "train.steps=4")
+    assert "run 1 of 2 steps is not extended" in ended.err and "starts at step 0" in ended.err, ended
+    assert list(place.log.losses()) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("before, after", [(1, 2), (2, 1)])
+def test_a_run_of_epochs_makes_whole_progress_on_another_number_of_ranks(place, before, after):
+    place.tokens(windows=48)
+    place.stopped_run(train__steps=None, train__epochs=1, pipeline__plugin="formula", pipeline__weight="progress",
+                      train__batch_size=1, parallel__processes=before)
+    place.host("run", "experiment.toml", "--resume", "--nproc", after)
+    means = list(place.log.metric("weights/mean").values())
+    assert means == sorted(means) and means[-1] == 1, means
+
+
 def test_a_finished_run_whose_steps_read_another_number_of_sequences_is_another_run(place):
     """Without global_batch_size the number of ranks decides that, and the hash does not tell it."""
     place.tokens(windows=80)

@@ -196,7 +196,8 @@ std::string identity_of(const std::vector<TokenRange>& ranges, const std::string
     text += (text.empty() ? "" : ", ") + range.file.string() + " (" + dtype + ") of " +
             std::to_string(fs::file_size(range.file)) + " bytes at " +
             std::to_string(fs::last_write_time(range.file).time_since_epoch().count()) +
-            (range.count == range.layout.count ? "" : " up to id " + std::to_string(range.count));
+            (range.first == 0 ? "" : " from id " + std::to_string(range.first)) +
+            (range.count == range.layout.count ? "" : " up to id " + std::to_string(range.first + range.count));
   return text;
 }
 
@@ -207,6 +208,7 @@ Prepared open_tokens(const Experiment& experiment, const fs::path& cache, int64_
   result.train = std::move(parts.train);
   result.validation = std::move(parts.validation);
   result.identity = identity_of(split.train, experiment.data.dtype);
+  result.held_out_identity = identity_of(split.validation, experiment.data.dtype);
   if (!experiment.data.tokenizer.given) return result;
   result.folder = tokenizer_folder(experiment, cache);
   read_prepared_folder(result.folder, "the tokenizer is");
@@ -237,7 +239,7 @@ Prepared open_prepared(const Experiment& experiment, const fs::path& cache, int6
   } else {
     const bool records = data.kind == DataKind::records;
     result.folder = records ? records_folder(experiment, cache) : text_plan(experiment, cache).folder;
-    result.identity = result.folder.filename().string();
+    result.identity = result.held_out_identity = result.folder.filename().string();
     const Json prepared =
         read_prepared_folder(result.folder, std::string("the ") + to_string(data.kind) + (records ? " are" : " is"));
     result.tokenizer = open_tokenizer(experiment, tokenizer_file_in(result.folder));

@@ -29,7 +29,8 @@ namespace wmtp {
 struct Prepared {
   std::filesystem::path folder;               ///< empty for "random", and "tokens" without [data.tokenizer]
   std::filesystem::path weights_folder = {};  ///< of records whose weights are read
-  std::string identity;  ///< identifies the content of every window and record; empty if it cannot be cached
+  // Identify the content of every window and record, those of validation apart; empty if it cannot be cached.
+  std::string identity, held_out_identity;
   std::unique_ptr<Tokenizer> tokenizer;      ///< null where `folder` is empty
   std::unique_ptr<TokenWindows> train;       ///< null for "records"
   std::unique_ptr<TokenWindows> validation;  ///< null if there is none
