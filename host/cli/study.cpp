@@ -102,15 +102,16 @@ void write_report(const Options& options, const Study& stated, const StudyResult
 
 /// "FILE reads other data or models here than where the results were made: …"; "" if it does not, or if the results do
 /// not say what they read. Error(data) if the data are not here.
-std::string input_difference(const Options& options, const StudyResults& results, const LoadedStudy& loaded) {
+std::string input_difference(const Options& options, const StudyResults& results, LoadedStudy& loaded) {
   if (!results.inputs.is_object()) return "";
-  const auto changes = input_changes(results.inputs, loaded.inputs());
+  std::vector<std::string> changes = input_changes(results.inputs, loaded.inputs());
+  if (changes.empty()) changes = loaded.with_other_data(results.runs);
   if (changes.empty()) return "";
   return options.file + " reads other data or models here than where the results were made: " + join_names(changes);
 }
 
 /// Results are shown without their data, too.
-void warn_of_other_inputs(const Options& options, const StudyResults& results, const LoadedStudy& loaded) try {
+void warn_of_other_inputs(const Options& options, const StudyResults& results, LoadedStudy& loaded) try {
   if (const std::string difference = input_difference(options, results, loaded); !difference.empty())
     log_warning(difference);
 } catch (const Error& error) {
@@ -118,7 +119,7 @@ void warn_of_other_inputs(const Options& options, const StudyResults& results, c
   log_info("not compared with the data of the results: " + std::string(error.what()));
 }
 
-int report_results(const Options& options, const LoadedStudy& loaded) {
+int report_results(const Options& options, LoadedStudy& loaded) {
   StudyResults results;
   for (const std::string& file : options.results) add_results(file, results);
   if (results.hash != study_hash(loaded.definition()))
@@ -130,7 +131,7 @@ int report_results(const Options& options, const LoadedStudy& loaded) {
 }
 
 /// Of --known, whose study was begun where the first of them was made.
-StudyResults known_results(const Options& options, const LoadedStudy& loaded) {
+StudyResults known_results(const Options& options, LoadedStudy& loaded) {
   StudyResults results;
   for (const std::string& file : options.known) add_results(file, results);
   const std::string hash = study_hash(loaded.definition());
@@ -167,6 +168,7 @@ int study(const Options& options, const GlobalOptions& globals) {
   loaded.warn_of_unknown_metrics();
   const StudyRunner runner{loaded.database(), globals.plugin_folders,
                            [&](const std::vector<StudyRun>& runs) { return train(runs, common, options.jobs, texts); },
+                           [&](const StudyRun& run) { return loaded.data_hash(run); },
                            [&](const StudyRun& run) { return loaded.operations_per_step(run); }};
   try {
     if (options.pilot) {

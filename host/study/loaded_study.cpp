@@ -1,11 +1,13 @@
 #include "study/loaded_study.hpp"
 
+#include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "data/tokens/corpus.hpp"
 #include "log/log_reader.hpp"
+#include "log/run_folders.hpp"
 #include "study/evaluations.hpp"
 #include "study/read_study.hpp"
-#include "study/results.hpp"
 
 namespace wmtp {
 
@@ -19,6 +21,28 @@ LoadedStudy::LoadedStudy(const std::string& file, const JobRequest& request, Sou
   check_evaluations(study_, {study_.seeds.front()});
   definition_ = study_definition(study_, members_);
   warn_of_unfinished_schedules();
+}
+
+std::string LoadedStudy::data_hash(const StudyRun& run) {
+  const Job job = load_run(run, request_, catalog_, texts_);
+  return data_content_hash(job.experiment, cache_folder_path(job.database));
+}
+
+std::vector<std::string> LoadedStudy::with_other_data(const std::vector<StudyResult>& results) {
+  std::vector<std::string> found;
+  const std::vector<TunedChoice> untuned(study_.members.size());
+  for (const StudyRun& run : study_runs(study_, untuned)) {
+    const std::string& name = study_.members[run.member].name;
+    const StudyResult* const known = find_result(results, name, run.seed);
+    if (!known || known->data.empty()) continue;
+    try {
+      if (data_hash(run) != known->data)
+        found.push_back("the data of member " + printable(name) + " with seed " + std::to_string(run.seed));
+    } catch (const Error& error) {  // of a seed that another machine has trained
+      if (error.status() != ExitStatus::data) throw;
+    }
+  }
+  return found;
 }
 
 double LoadedStudy::operations_per_step(const StudyRun& run) {

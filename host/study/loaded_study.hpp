@@ -4,11 +4,13 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/json.hpp"
 #include "job/job_request.hpp"
 #include "plugins/catalog.hpp"
 #include "study/members.hpp"
+#include "study/results.hpp"
 #include "study/study_plan.hpp"
 
 namespace wmtp {
@@ -29,6 +31,11 @@ class LoadedStudy {
   void warn_of_unknown_metrics() const;
   StudyPlan plan() const { return plan_of_study(study_, members_, request_, catalog_, texts_); }
 
+  /// Of the files that the run reads. Errors of load_run, Error(data) if they are not there.
+  std::string data_hash(const StudyRun& run);
+  /// Results whose runs read other data than they would now: "the data of member \"plain\" with seed 6". Those whose
+  /// data are not here are left out.
+  std::vector<std::string> with_other_data(const std::vector<StudyResult>& results);
   /// The same for all seeds of a member, whose tuned keys are chosen once. Errors of load_run and member_cost.
   double operations_per_step(const StudyRun& run);
 

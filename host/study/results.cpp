@@ -50,6 +50,7 @@ StudyResult result_from(const Json& json, const std::string& where) {
   for (const Json& setting : fields.array("choice")) found.choice.push_back(setting.get<std::string>());
   found.machine = fields.text("machine");
   found.device = fields.text("device");
+  if (fields.has("data")) found.data = fields.text("data");
   found.operations_per_step = fields.value("operations_per_step").get<double>();
   found.steps = fields.integers("steps");
   found.tokens = fields.numbers("tokens");
@@ -175,6 +176,7 @@ OrderedJson to_json(const StudyResult& result) {
           {"choice", result.choice},
           {"machine", result.machine},
           {"device", result.device},
+          {"data", result.data},
           {"operations_per_step", result.operations_per_step},
           {"steps", result.steps},
           {"tokens", result.tokens},

@@ -21,6 +21,7 @@ struct StudyResult {
   bool diverged = false;  ///< stopped by the numeric guard
   TunedChoice choice;     ///< of the member's tuned keys
   std::string machine, device;
+  std::string data;  ///< hash of what the run read; "": unknown
   double operations_per_step = 0;
   std::vector<int64_t> steps;
   std::vector<double> tokens, seconds;  ///< trained until the end of that step

@@ -21,28 +21,44 @@ using RunBySeed = std::map<int64_t, int64_t>;
 
 bool has(const std::vector<int64_t>& seeds, int64_t seed) { return std::ranges::find(seeds, seed) != seeds.end(); }
 
-/// The newest finished runs of each member in the log, with any seed.
-std::vector<RunBySeed> earlier_runs(const Study& study, const JobRequest& request, const Catalog& catalog,
-                                    SourceTexts& texts, const LogReader& log) {
-  std::vector<int64_t> seeds;
-  for (const Row& row : log.query("SELECT DISTINCT seed FROM runs WHERE status = 'finished' ORDER BY seed").rows)
-    seeds.push_back(row[0]);
-  std::vector<RunBySeed> found(study.members.size());
-  for (const StudyRun& run : pilot_runs(study, seeds)) try {
+/// Finished runs of a study in the log, by member.
+struct EarlierRuns {
+  std::vector<RunBySeed> runs;     ///< the newest with any seed, of a tuned member with any of its choices
+  std::vector<int64_t> of_tuning;  ///< how many
+};
+
+EarlierRuns earlier_runs(const Study& study, const JobRequest& request, const Catalog& catalog, SourceTexts& texts,
+                         const LogReader& log) {
+  const auto newest = [&](const StudyRun& run) -> int64_t {
+    try {
       const Job job = load_run(run, request, catalog, texts);
       ExperimentHashes hashes(catalog, job.database);
       const auto runs = log.finished_with_hash(hashes.hash(job.experiment));
-      if (!runs.empty()) found[run.member][run.seed] = runs.front().id;
+      return runs.empty() ? 0 : runs.front().id;
     } catch (const Error&) {  // of a seed of other runs in the log, for which {seed} may name no data
-      if (has(study.seeds, run.seed) || has(study.pilot_seeds, run.seed)) throw;
+      if (has(study.seeds, run.seed) || has(study.pilot_seeds, run.seed) || has(study.tuning.seeds, run.seed)) throw;
+      return 0;
     }
+  };
+  std::vector<int64_t> seeds;
+  for (const Row& row : log.query("SELECT DISTINCT seed FROM runs WHERE status = 'finished' ORDER BY seed").rows)
+    seeds.push_back(row[0]);
+  EarlierRuns found{std::vector<RunBySeed>(study.members.size()), std::vector<int64_t>(study.members.size())};
+  for (const StudyRun& run : tried_runs(study, seeds))
+    if (const int64_t id = newest(run); id != 0) {
+      int64_t& known = found.runs[run.member][run.seed];
+      known = std::max(known, id);
+    }
+  for (size_t i = 0; i < study.members.size(); ++i)
+    if (!study.members[i].tuned.empty())
+      for (const StudyRun& run : tuning_runs(study, i, tuned_choices(study, i))) found.of_tuning[i] += newest(run) != 0;
   return found;
 }
 
 class Planner {
  public:
-  Planner(const Study& study, const LogReader& log, std::vector<RunBySeed> earlier)
-      : study_(study), log_(log), earlier_(std::move(earlier)) {}
+  Planner(const Study& study, const LogReader& log, EarlierRuns earlier)
+      : study_(study), log_(log), earlier_(std::move(earlier.runs)), of_tuning_(std::move(earlier.of_tuning)) {}
 
   StudyPlan plan(const LoadedMembers& members, const Catalog& catalog) {
     StudyPlan plan;
@@ -52,7 +68,7 @@ class Planner {
       member.cost = member_cost(members.jobs[i], catalog, planner);
       member.runs = runs_of(i);
       member.runs_in_log =
-          std::ranges::count_if(study_.seeds, [&](int64_t seed) { return earlier_[i].contains(seed); });
+          of_tuning_[i] + std::ranges::count_if(study_.seeds, [&](int64_t seed) { return earlier_[i].contains(seed); });
       member.seconds = seconds_of(i);
       ExperimentHashes hashes(catalog, members.database);
       for (const RunPlan& stage : plan_stages(members.jobs[i].experiment, hashes, ResumeRule()))
@@ -178,6 +194,7 @@ class Planner {
   const Study& study_;
   const LogReader& log_;
   std::vector<RunBySeed> earlier_;
+  std::vector<int64_t> of_tuning_;
 };
 
 std::optional<double> hours(const StudyPlan& plan) {

@@ -50,6 +50,7 @@ int train(const Study& study, const StudyRunner& runner, const std::vector<Study
     if (outcome.ends[i].run == 0) continue;
     StudyResult found = result_of(study, runner, runs[i], outcome.ends[i]);
     found.choice = choices[runs[i].member];
+    found.data = runner.data_hash(runs[i]);
     found.operations_per_step = runner.operations_per_step(runs[i]);
     results.push_back(std::move(found));
   }

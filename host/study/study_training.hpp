@@ -26,6 +26,7 @@ struct StudyRunner {
   std::vector<std::filesystem::path> plugin_folders;  ///< of the models that are evaluated
   /// Trains those of the runs that the log lacks.
   std::function<TrainedRuns(const std::vector<StudyRun>& runs)> train;
+  std::function<std::string(const StudyRun& run)> data_hash;
   std::function<double(const StudyRun& run)> operations_per_step;
 };
 

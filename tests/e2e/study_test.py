@@ -279,9 +279,10 @@ set.validation.batches = 1
     assert re.search(r"\| tuned \| optimizer.lr=1e-9: \S+; optimizer.lr=0.01: \S+ \|", ended.out)
     operations = {one["member"]: one["operations_per_step"] for one in report["results"]}
     assert operations["wide"] == 4 * operations["plain"], "those of the values that were chosen"
-    planned = json.loads(place.host("plan", study, "--json").out)["members"]
-    assert planned["half of them"]["paired_seeds"] == [5, 6]
-    assert planned["tuned"]["paired_seeds"] == [], "untuned, these are the control's own runs"
+    plan = json.loads(place.host("plan", study, "--json").out)
+    assert {name: (one["runs"], one["runs_in_log"]) for name, one in plan["members"].items()} == {
+        "plain": (2, 2), "half of them": (2, 2), "tuned": (4, 4), "wide": (3, 3)}
+    assert plan["members"]["half of them"]["paired_seeds"] == plan["members"]["tuned"]["paired_seeds"] == [5, 6]
 
 
 EVALUATED = """
@@ -367,6 +368,19 @@ def test_a_plan_passes_over_seeds_of_other_runs_which_have_no_data_here(place):
                "--set", 'data.files=["data/5/train.jsonl"]',
                "--set", 'validation.files=["data/5/test.jsonl"]')
     assert "4 runs to train" in place.host("plan", study).out
+
+
+def test_results_of_a_seed_whose_data_were_other_ones_are_not_continued(place):
+    study = write_evaluated(place)
+    whole = json.loads(place.host("study", study, "--json", timeout=240).out)
+    (place.folder / "part.json").write_text(json.dumps({**whole, "results": whole["results"][:3]}))
+    file = place.folder / "data/6/train.jsonl"
+    file.write_text(file.read_text().replace("seed:", "Seed:"))
+    refused = place.host("study", study, "--known", "part.json", wanted=4)
+    assert 'the data of member "quick" with seed 6' in refused.err and "seed 5" not in refused.err, refused
+    file.unlink()
+    (place.folder / "whole.json").write_text(json.dumps(whole))
+    assert "seed 6" not in place.host("study", study, "--results", "whole.json").err
 
 
 def test_a_tuning_makes_the_evaluation_that_decides_and_no_other(place):

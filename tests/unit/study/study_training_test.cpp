@@ -59,6 +59,7 @@ class TrainedStudy : public LogTest {
       }
       return trained;
     };
+    runner.data_hash = [](const StudyRun&) { return "data"; };
     runner.operations_per_step = [](const StudyRun&) { return 1e6; };
     return runner;
   }
