@@ -103,6 +103,19 @@ void refuse_misfit_of_steps(const Experiment& experiment, int64_t steps) {
                     " leave no steps for the decay in a run of " + std::to_string(steps) + "; lower them");
 }
 
+/// Returns and advantages run over the one answer of a sequence, from its reward at its end.
+void refuse_several_answers(const Experiment& experiment, const ActivePipeline& pipeline, const Prepared& data) {
+  if (!data.records || (pipeline.needs.heads.empty() && !pipeline.frozen.contains("value"))) return;
+  const auto has_several = [&](const RecordEntry& entry) { return data.records->has_several_answers(entry); };
+  const auto several = std::ranges::count_if(data.records->entries(), has_several);
+  if (several > 0)
+    throw Error(ExitStatus::data, experiment.file.string() + ": " + counted(several, "record") +
+                                      " of data.files or of the validation have several answers, but the pipeline " +
+                                      experiment.pipeline.plugin +
+                                      " reads values of one answer in each sequence; write a record for each answer, "
+                                      "with the messages before it as its prompt");
+}
+
 /// The bytes of the previous losses on this host, which each of its ranks with the heads holds, and rank 0 twice while
 /// it saves them and goes on training.
 double bytes_of_losses(const Session& session, const CheckpointConfig& checkpoint, int ranks_with_heads,
@@ -159,6 +172,7 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const RunIden
       adapter_(create_adapter(identity.adapter, given_options(experiment.adapter))),
       data_(open_data(session, experiment, pipeline_.reads(Signal::data_weight), log)),
       model_(build_policy()) {
+  refuse_several_answers(experiment, pipeline_, data_);
   const BatchRequest request = batch_request(experiment, pipeline_, data_, session.device());
   const int64_t data_ranks = session.data_ranks();
   training_source_ = training_batches(experiment, data_, request, data_ranks);

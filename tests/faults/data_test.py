@@ -1,5 +1,6 @@
 """Data and weights that must be refused: exit 4, with the file, the position, the found and the wanted value."""
 import gzip
+import json
 import os
 import subprocess
 import sys
@@ -181,6 +182,15 @@ def test_bins_of_difficulty_that_match_nothing_are_refused(place):
     text = '{"instruction": "a", "output": "b", "metadata": {"difficulty": 2}}\n' * 100
     place.refuse(4, "no records remain", "3-9", "2 to 2",
                  **records(place, text, difficulty={"bins": ["3-9"], "weights": [1]}))
+
+
+def test_values_of_chats_with_several_answers_are_refused(place):
+    """Returns run over one answer, from its reward at its end."""
+    turns = [{"role": role, "content": "a"} for role in ("user", "assistant", "user", "assistant")]
+    chats = [{"messages": turns[:2 + 2 * (i % 2)], "is_correct": True, "task_id": f"{i}"} for i in range(100)]
+    changes = records(place, "".join(json.dumps(chat) + "\n" for chat in chats), template="chatml")
+    place.refuse(4, "50 records .* have several answers, but the pipeline critic reads values of one",
+                 **changes | {"pipeline": {"plugin": "critic", "loss": "monte_carlo"}, "train__sequence_length": 256})
 
 
 def test_records_train(place):

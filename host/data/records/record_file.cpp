@@ -28,7 +28,10 @@ std::string question_of(const Record& record) {
   Json question = Json::array({record.instruction, record.input, Json(record.tools)});
   for (size_t i = 0; i < record.messages.size(); ++i) {
     if (i > 0 && i >= record.prompt_messages && record.messages[i].at("role") == "assistant") break;
-    question.push_back(Json(record.messages[i]));
+    Json message = record.messages[i];
+    message.erase("weight");
+    message.erase("weights");
+    question.push_back(std::move(message));
   }
   if (record.instruction.empty() && record.input.empty()) question.push_back(record.output);  // of a chat: ""
   return question.dump();

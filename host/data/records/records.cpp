@@ -44,6 +44,11 @@ void Records::read(int64_t record, int64_t* ids) const {
   ids_.read(entry.offset, entry.length, ids);
 }
 
+bool Records::has_several_answers(const RecordEntry& entry) const {
+  return entry.turns >= 0 && turns_[size_t(entry.turns)] < entry.length &&
+         turns_[size_t(entry.turns) + 1] < entry.length;
+}
+
 void Records::kinds(int64_t record, uint8_t* kinds) const {
   const RecordEntry& entry = entries_[size_t(record)];
   std::fill(kinds, kinds + entry.prompt, prompt_kind);

@@ -45,7 +45,9 @@ class Records {
   const std::vector<RecordEntry>& entries() const { return entries_; }
   /// Writes the `length` ids of a record. Thread-safe. Errors as TokenIdFile::read.
   void read(int64_t record, int64_t* ids) const;
-  /// Writes prompt_kind or answer_kind for each of them.
+  /// Whether the record has further answers after its first one, as a chat may.
+  bool has_several_answers(const RecordEntry& entry) const;
+  /// Writes prompt_kind or answer_kind for each of the ids.
   void kinds(int64_t record, uint8_t* kinds) const;
 
   /// Opens the weights of all tokens (data/torch/record_prepare.hpp), for weights(). Error(data) if they do not match

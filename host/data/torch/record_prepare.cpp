@@ -94,7 +94,8 @@ class Encoding {
   /// The counts of prepared.json.
   Json encode() {
     const auto hold = [&](const Record& record) { held_out_.insert(record.identity); };
-    read_all(plan_.files.hold_out, {.format = plan_.needs.format}, hold, "reading held-out records");
+    read_all(plan_.files.hold_out, {.format = plan_.needs.format, .weights = plan_.needs.weights}, hold,
+             "reading held-out records");
     const auto validate = [&](const Record& record) {
       hold(record);
       add(record, true);

@@ -71,9 +71,12 @@ TEST_F(RecordFile, WithoutATaskIdTheQuestionIdentifiesARecordHoweverItsLineIsWri
               R"({"messages":[{"content":"a","role":"user"},{"role":"assistant","content":"c"}],"weight":2})"
               "\n"
               R"({"messages": [{"role": "user", "content": "b"}, {"role": "assistant", "content": "b"}]})"
+              "\n"
+              R"({"messages": [{"role": "user", "content": "a", "weight": 0}, {"role": "assistant", "content": "d"}]})"
               "\n");
-  ASSERT_EQ(chats.size(), 3u);
+  ASSERT_EQ(chats.size(), 4u);
   EXPECT_EQ(chats[0].identity, chats[1].identity);
+  EXPECT_EQ(chats[0].identity, chats[3].identity);
   EXPECT_NE(chats[0].identity, chats[2].identity);
   const auto pair = records("{\"prompt\": \"\", \"chosen\": \"a\", \"rejected\": \"b\"}\n");
   ASSERT_EQ(pair.size(), 2u);
