@@ -46,6 +46,7 @@ struct Member {
   std::string title;  ///< "seed=1 optimizer.lr=0.001", "rho1.toml"
   std::optional<RunLauncher> run;
   std::string hash;
+  bool is_taken = false;  ///< it runs or has run, or a member that is the same experiment
   int code = 0;
   RunEnd found;  ///< in the log, once it is there
 };
@@ -89,7 +90,7 @@ class Sweep {
   void run_stages() {
     load_spools(database());  // which may have the end of a run
     for (size_t i = 0; i < members_.size() && !interrupted_; ++i) {
-      if (found(i).run != 0) continue;
+      if (found(i).run != 0 || members_[i].code != 0) continue;
       if (const int code = code_of_stages(members_[i]); code != 0) ended(i, code);
       interrupted_ |= note_ranks_recorded() || members_[i].run->stop_requested();
     }
@@ -275,6 +276,7 @@ class Sweep {
     for (; next_ < members_.size(); ++next_) {
       if (members_[next_].code != 0) continue;  // one of its stages failed
       const RunEnd& known = found(next_);
+      if (known.run == 0 && members_[next_].is_taken) continue;
       if (known.run == 0) return start(next_++);
       if (known.code == 0)
         log_reuse(next_, known.run);
@@ -293,8 +295,9 @@ class Sweep {
       if (warned_.insert(plugin).second) log_warning(rebuilt_text("run " + std::to_string(run) + " is of", plugin));
   }
 
-  PooledProcess start(size_t i) const {
+  PooledProcess start(size_t i) {
     note_ranks_start();
+    for (const size_t same : members_of_hash(i)) members_[same].is_taken = true;
     const Member& member = members_[i];
     log_info(which(i) + "runs as " + member.run->job().experiment.name);
     PooledProcess program{i, member.run->member_call(), {}, {}};
@@ -307,7 +310,7 @@ class Sweep {
   }
 
   void ended(size_t i, int code) {
-    members_[i].code = code;
+    for (const size_t same : members_of_hash(i)) members_[same].code = code;
     interrupted_ = interrupted_ || code == int(ExitStatus::interrupted);
     if (code != 0) log_error(which(i) + "ended with exit code " + std::to_string(code));
   }

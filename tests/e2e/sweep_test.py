@@ -104,8 +104,8 @@ def test_members_that_are_one_experiment_count_once(place):
     shown = place.host("run", file, "--dry-run").err
     assert shown.count("would run") == 2
     assert re.search(r"member 2 of 4 \(.*every_steps=2.*\): is the experiment of member 1", shown)
-    ended = place.host("run", file, timeout=120)
-    assert len(names(place)) == 2
+    ended = place.host("run", file, "--jobs", "2", "--resume", timeout=120)
+    assert len(names(place)) == 2 and "still running" not in ended.err
     assert re.search(r"members 1 \(.*\) and 2 \(.*\) are one experiment.* it counts once", ended.out), ended.out
     ended = place.host("run", file, file, "--set", "sweep.seed=[1]", timeout=120)
     assert "members 1 (" in ended.out and "are one experiment" in ended.out and "means over seeds" not in ended.out
