@@ -64,22 +64,21 @@ std::optional<IntactCheckpoint> best_checkpoint(const std::vector<fs::path>& fol
   return best;
 }
 
-std::vector<fs::path> apply_retention(const fs::path& run_folder, const Retention& keep, const DamageReport& report) {
+void apply_retention(const fs::path& run_folder, const Retention& keep, const DamageReport& report,
+                     std::vector<fs::path>& deleted) {
   if (keep.newest < 1)
     throw Error(ExitStatus::bug, "apply_retention was called with newest = " + std::to_string(keep.newest));
-  std::vector<fs::path> deleted;
-  if (!newest_intact(run_folder, report)) return deleted;
+  if (!newest_intact(run_folder, report)) return;
   const std::vector<fs::path> folders = list_checkpoints(run_folder);
   const auto best = keep.best ? best_checkpoint(folders) : std::nullopt;
   for (size_t i = size_t(keep.newest); i < folders.size(); ++i) {
     if (best && best->folder == folders[i]) continue;
     const fs::path draft = draft_path(folders[i]);
     rename_durably(folders[i], draft);
+    deleted.push_back(folders[i]);
     crash_here(CrashPoint::set_for_deletion);
     remove_folder(draft);
-    deleted.push_back(folders[i]);
   }
-  return deleted;
 }
 
 std::vector<fs::path> remove_leftovers(const fs::path& run_folder) {

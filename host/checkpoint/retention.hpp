@@ -35,10 +35,10 @@ struct Retention {
   bool best = false;   ///< also best_checkpoint
 };
 
-/// Deletes the other checkpoints, after the newest has passed verification; deletes none if none passes. Returns the
-/// deleted folders.
-std::vector<std::filesystem::path> apply_retention(const std::filesystem::path& run_folder, const Retention& keep,
-                                                   const DamageReport& report);
+/// Deletes the other checkpoints, after the newest has passed verification; deletes none if none passes. Adds them to
+/// `deleted`, also those before one that cannot be deleted.
+void apply_retention(const std::filesystem::path& run_folder, const Retention& keep, const DamageReport& report,
+                     std::vector<std::filesystem::path>& deleted);
 
 /// Of checkpoints that were saved at a validation that of the lowest loss of head 1, or of an objective's own loss (the
 /// newest if several have it), judged by their manifests, without verification; nullopt if there is none.

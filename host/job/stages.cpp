@@ -11,6 +11,7 @@
 #include "checkpoint/retention.hpp"
 #include "experiment/batch_size.hpp"
 #include "io/run_lock.hpp"
+#include "job/checkpoint_rows.hpp"
 #include "job/reusable_run.hpp"
 #include "log/log_reader.hpp"
 #include "log/run_folders.hpp"
@@ -282,7 +283,9 @@ std::optional<ResumePoint> resume_point(const std::vector<RunInfo>& runs, const 
                                         " is locked); stop it first");
     }
     if (!rule.dry) remove_leftovers(run.folder);
-    if (const auto good = newest_intact(run.folder, report, /*sets_aside=*/!rule.dry)) {
+    const auto good = newest_intact(run.folder, report, /*sets_aside=*/!rule.dry);
+    if (!rule.dry) correct_checkpoint_rows(database, {run.id}, run.folder);
+    if (good) {
       const auto last =
           std::find_if(without.begin(), without.end(), [&](const RunInfo& newer) { return resumed(log, newer, run); });
       return ResumePoint{last == without.end() ? run.id : last->id, good->folder, ""};

@@ -15,6 +15,7 @@
 #include "export/live_trackers.hpp"
 #include "io/draft.hpp"
 #include "io/scratch_folder.hpp"
+#include "job/checkpoint_rows.hpp"
 #include "job/engine_process.hpp"
 #include "job/input_checks.hpp"
 #include "job/reusable_run.hpp"
@@ -252,6 +253,8 @@ std::pair<LaunchResult, RunRow> RunLauncher::launch(LaunchRequest wanted, JobReq
   const RunRow row = run_row_in(id_file);
   if (result.status != ExitStatus::done) remove_drafts(job_.database, row);
   load_spools(job_.database);
+  if (result.status != ExitStatus::done && row.id != 0)
+    correct_checkpoint_rows(job_.database, {row.id, row.key}, row.folder);
   const bool unsaved = result.status != ExitStatus::done && (close_row(job_.database, row, result) || row.id == 0);
   if (unsaved && result.status == ExitStatus::interrupted) log_warning(about_unsaved(row));
   return {result, row};

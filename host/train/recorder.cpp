@@ -288,14 +288,15 @@ void Recorder::generations(int64_t step, std::vector<Generation> texts) {
 
 void Recorder::saved(const SaveOutcome& outcome) {
   if (!log_) return;
-  if (!outcome.failure.empty()) {
+  if (outcome.failure.empty())
+    log_->checkpoint(outcome.step, outcome.folder, bytes_below(outcome.folder), "kept");
+  else
     event("warning", "checkpoint_failed", outcome.step, "checkpoint not written: " + outcome.failure);
-    return;
-  }
-  log_->checkpoint(outcome.step, outcome.folder, bytes_below(outcome.folder), "kept");
-  for (const auto& gone : outcome.deleted)
-    log_->checkpoint(parse_checkpoint_step(gone.filename().string()), gone, 0, "deleted");
+  for (const auto& [folders, state] : {std::pair(&outcome.deleted, "deleted"), std::pair(&outcome.damaged, "damaged")})
+    for (const std::filesystem::path& gone : *folders)
+      log_->checkpoint(parse_checkpoint_step(gone.filename().string()), gone, 0, state);
   for (const auto& [kind, message] : outcome.warnings) event("warning", kind, outcome.step, message);
+  if (!outcome.failure.empty()) return;
   log_->metrics(outcome.step, {{"perf/checkpoint_stall_seconds", outcome.stall_seconds},
                                {"perf/checkpoint_seconds", outcome.seconds}});
   if (progress_) progress_->save(outcome.seconds);

@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import time
+from pathlib import Path
 
 import pytest
 from checkpoint import craft_dtype, flip_bit, model_tensors, seal
@@ -69,8 +70,15 @@ def test_one_flipped_bit_anywhere_is_found(place, stopped):
         assert file.name in ended.err, f"byte {position} bit {bit} of {file.name}\n{ended}"
 
 
+def states(place, run):
+    """{name: state} of the run's checkpoints in the log."""
+    rows = place.log.query("SELECT path, state FROM checkpoints WHERE run_id = ?", run)
+    return {Path(row["path"]).name: row["state"] for row in rows}
+
+
 def test_the_checkpoint_before_a_damaged_one_is_used(place, stopped):
     *_, before, newest = step_folders(stopped)
+    run = place.log.newest()["id"]
     shard = max(newest.glob("*.safetensors"), key=lambda file: file.stat().st_size)
     flip_bit(shard, shard.stat().st_size - 5)
     # The newest checkpoint is at the step of the signal; a run up to that step shows where it resumed.
@@ -81,6 +89,7 @@ def test_the_checkpoint_before_a_damaged_one_is_used(place, stopped):
     assert running.code == 75, running
     assert min(place.log.losses()) == int(before.name[5:]) + 1
     assert newest.name in running.err and shard.name in running.err, f"the damaged one is not reported\n{running}"
+    assert (states(place, run)[newest.name], states(place, run)[before.name]) == ("damaged", "kept")
 
 
 @pytest.mark.parametrize("damage", ["truncated", "empty", "missing"])
@@ -215,6 +224,8 @@ def test_a_kill_at_any_point_of_a_save_costs_no_whole_checkpoint(place, undistur
         newest += 2 * EVERY if point in AFTER else EVERY  # as it resumed from the newest of the run before
         assert step_folders(place.log.folder())[-1].name == f"step-{newest:06}", f"{point}\n{ended}"
         assert max(place.log.losses()) >= newest, f"{point}: the log lacks steps that no resumed run repeats"
+        kept = [name for name, state in states(place, place.log.newest()["id"]).items() if state == "kept"]
+        assert sorted(kept) == [folder.name for folder in step_folders(place.log.folder())], point
         arguments = ["--resume"]
     place.run("--resume", timeout=300, **changes)
     assert_ended_as_undisturbed(place, undisturbed, newest + 1)

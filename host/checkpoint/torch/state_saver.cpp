@@ -212,6 +212,8 @@ void StateSaver::write(Work& work, SaveOutcome& outcome) {
     failure = failure_of([&] {
       publish(work, *draft, manifest);
       clear_older(outcome);
+      if (std::ranges::find(outcome.damaged, work.target) != outcome.damaged.end())
+        throw Error(ExitStatus::storage, outcome.warnings.front().second + "; it was damaged while it was written");
       for (const std::filesystem::path& one : list_checkpoints(run_folder_)) kept.push_back(one.filename().string());
       crash_here(CrashPoint::deleted);
     });
@@ -272,10 +274,11 @@ void StateSaver::clear_like_rank0(const std::vector<std::string>& kept) const {
 
 void StateSaver::clear_older(SaveOutcome& outcome) const {
   const auto damaged = [&](const std::filesystem::path& was, const std::filesystem::path&, const std::string& reason) {
+    outcome.damaged.push_back(was);
     outcome.warnings.emplace_back("checkpoint_damaged", was.string() + ": " + reason);
   };
   try {
-    outcome.deleted = apply_retention(run_folder_, keep_, damaged);
+    apply_retention(run_folder_, keep_, damaged, outcome.deleted);
   } catch (const std::exception& error) {
     outcome.warnings.emplace_back("checkpoint_not_deleted",
                                   std::string("older checkpoints were not deleted: ") + error.what());

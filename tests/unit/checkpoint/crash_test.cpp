@@ -85,7 +85,8 @@ bool save_and_crash(const fs::path& run_folder, int n, bool power_cut) {
     try {
       save_checkpoint(run_folder, 1);
       save_checkpoint(run_folder, 2);
-      apply_retention(run_folder, {1}, {});
+      std::vector<fs::path> deleted;
+      apply_retention(run_folder, {1}, {}, deleted);
     } catch (...) {
       ::_exit(1);
     }

@@ -28,10 +28,12 @@ struct Reports {
 TEST(Retention, KeepsTheNewest) {
   TestFolder folder;
   for (const int step : {1, 2, 3, 4}) save_checkpoint(folder.path(), step);
-  const std::vector<fs::path> deleted = apply_retention(folder.path(), {2}, {});
+  std::vector<fs::path> deleted;
+  apply_retention(folder.path(), {2}, {}, deleted);
   EXPECT_EQ(deleted, (std::vector<fs::path>{folder / "step-000002", folder / "step-000001"}));
   EXPECT_EQ(listing(folder.path()), (Names{"step-000003", "step-000004"}));
-  EXPECT_TRUE(apply_retention(folder.path(), {2}, {}).empty());
+  apply_retention(folder.path(), {2}, {}, deleted);
+  EXPECT_EQ(deleted.size(), 2u);
 }
 
 void save_validated(const fs::path& run_folder, int64_t step, double loss, int64_t validated_at) {
@@ -50,12 +52,13 @@ TEST(Retention, KeepsTheBestBesideTheNewest) {
   save_validated(folder.path(), 4, 1.75, 4);
   save_checkpoint(folder.path(), 5);
   EXPECT_EQ(best_checkpoint(list_checkpoints(folder.path()))->manifest.step, 2);
-  apply_retention(folder.path(), {1, /*best=*/true}, {});
+  std::vector<fs::path> deleted;
+  apply_retention(folder.path(), {1, /*best=*/true}, {}, deleted);
   EXPECT_EQ(listing(folder.path()), (Names{"step-000002", "step-000005"}));
   save_validated(folder.path(), 6, 1.25, 6);
-  apply_retention(folder.path(), {1, /*best=*/true}, {});
+  apply_retention(folder.path(), {1, /*best=*/true}, {}, deleted);
   EXPECT_EQ(listing(folder.path()), Names{"step-000006"}) << "of equal losses the newest";
-  apply_retention(folder.path(), {1}, {});
+  apply_retention(folder.path(), {1}, {}, deleted);
   EXPECT_FALSE(best_checkpoint({folder / "step-000005"}).has_value());
 }
 
@@ -64,7 +67,8 @@ TEST(Retention, NeverDeletesTheNewestThatVerifies) {
   for (const int step : {1, 2, 3, 4}) save_checkpoint(folder.path(), step);
   for (const std::string name : {"step-000003", "step-000004"}) flip_bit(folder / name / "plugin-state.bin", 3);
   Reports reports;
-  apply_retention(folder.path(), {1}, reports.taker());
+  std::vector<fs::path> deleted;
+  apply_retention(folder.path(), {1}, reports.taker(), deleted);
   EXPECT_EQ(listing(folder.path()), (Names{"step-000002", "step-000003.bad", "step-000004.bad"}));
   ASSERT_EQ(reports.lines.size(), 2u);
   EXPECT_SAYS(reports.lines[0], "step-000004 -> step-000004.bad: ");
@@ -77,7 +81,9 @@ TEST(Retention, DeletesNothingWhenNothingVerifies) {
     save_checkpoint(folder.path(), step);
     fs::remove(folder / checkpoint_name(step) / "manifest.json");
   }
-  EXPECT_TRUE(apply_retention(folder.path(), {1}, {}).empty());
+  std::vector<fs::path> deleted;
+  apply_retention(folder.path(), {1}, {}, deleted);
+  EXPECT_TRUE(deleted.empty());
   EXPECT_EQ(listing(folder.path()), (Names{"step-000001.bad", "step-000002.bad"}));
   EXPECT_FALSE(newest_intact(folder.path(), {}).has_value());
 }

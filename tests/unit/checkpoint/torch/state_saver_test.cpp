@@ -447,6 +447,30 @@ TEST(StateSaver, PublishesOnlyAfterWhatAResumedRunNeedsElsewhere) {
   });
 }
 
+TEST(StateSaver, FailsIfWhatItWroteIsDamaged) {
+  TestFolder folder(memory_folder());
+  SingleRank rank;
+  State state({1, Strategy::full_shard}, rank.channels);
+  StateSaver saver(rank.peers, state.optimizer(), folder.path(), {1});
+  for (const int64_t step : {1, 2}) {
+    state.fill(step);
+    SaveRequest request = request_of(step);
+    if (step == 2)
+      request.before_publishing = [&] {
+        for (const auto& file : fs::recursive_directory_iterator(folder.path()))
+          if (file.is_regular_file() && file.file_size() > 64 &&
+              file.path().parent_path().filename() != checkpoint_name(1))
+            fs::resize_file(file.path(), 64);
+      };
+    saver.begin(request, SaveMode::concurrent);
+    const SaveOutcome outcome = *saver.finish();
+    if (step == 1) continue;
+    EXPECT_SAYS(outcome.failure, "damaged while it was written");
+    EXPECT_EQ(outcome.damaged, std::vector<fs::path>{folder / "step-000002"});
+  }
+  EXPECT_EQ(list_checkpoints(folder.path()), std::vector<fs::path>{folder / "step-000001"});
+}
+
 TEST(StateSaver, DeletesOlderCheckpointsOnlyAfterTheNewOneIsPublished) {
   TestFolder folder(memory_folder());
   SingleRank rank;
