@@ -60,6 +60,11 @@ void remove_drafts(const std::filesystem::path& database, const RunRow& row) {
   if (row.id != 0) remove_abandoned_drafts(row.folder);
 }
 
+bool would_fail_again(ExitStatus status) {
+  using enum ExitStatus;
+  return status != done && status != peer && status != storage && status != device_memory && status != interrupted;
+}
+
 /// Whether the ranks may get further if they are started again: not after an error that would come again, nor after a
 /// request to stop.
 bool may_succeed_again(const LaunchResult& result) {
@@ -156,7 +161,15 @@ ExitStatus RunLauncher::run() {
   return run(runs);
 }
 
-ExitStatus RunLauncher::run_missing_stages() { return run(plan_stages(job_.experiment, hashes_, {job_.resume, ""})); }
+ExitStatus RunLauncher::run_missing_stages(FailedStages& failed) {
+  const std::vector<RunPlan> stages = plan_stages(job_.experiment, hashes_, {job_.resume, ""});
+  for (const RunPlan& stage : stages)
+    if (const auto found = failed.find(stage.config_hash); stage.reused_run == 0 && found != failed.end()) {
+      log_error(stage_title(stage) + " did not finish for another member, so " + job_.file + " is not started");
+      return found->second;
+    }
+  return run(stages, &failed);
+}
 
 bool RunLauncher::is_begun() {
   const auto begun = [&](const auto& self, const Experiment& experiment) -> bool {
@@ -206,13 +219,15 @@ void RunLauncher::check_stages(const std::vector<RunPlan>& runs) {
   }
 }
 
-ExitStatus RunLauncher::run(const std::vector<RunPlan>& runs) {
+ExitStatus RunLauncher::run(const std::vector<RunPlan>& runs, FailedStages* failed) {
   check_stages(runs);
   std::shared_ptr<ForkServer> engine;
   return run_in_order(runs, [&](const RunPlan& run, const Stages& stages) {
     if (!engine) engine = start_engine();
     const bool is_last = run.path.empty();
-    return start(run, stages, is_last ? std::exchange(engine, nullptr) : engine);
+    RunResult result = start(run, stages, is_last ? std::exchange(engine, nullptr) : engine);
+    if (failed && would_fail_again(result.status)) failed->emplace(run.config_hash, result.status);
+    return result;
   });
 }
 

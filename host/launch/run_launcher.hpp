@@ -9,6 +9,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,6 +40,9 @@ struct RunRow {
   std::optional<ExitStatus> ended;  ///< with which rank 0 has closed the row; the log may have been locked then
 };
 
+/// How stages ended that other members of a sweep need, too, by config hash.
+using FailedStages = std::map<std::string, ExitStatus>;
+
 /// The constructor loads and checks the experiment. From then on it is a value: neither this process nor its children
 /// read the files again.
 class RunLauncher {
@@ -66,7 +70,9 @@ class RunLauncher {
   /// Runs this node's ranks, which find and run missing stages themselves. Error(usage) if the nodes cannot have
   /// equally many ranks, or MASTER_PORT is set to another port than the rendezvous'.
   ExitStatus run_on(const JobNode& node);
-  ExitStatus run_missing_stages();
+  /// Runs the missing stages alone. Neither runs one of `failed`, nor then the others. Adds one that fails in a way that
+  /// would come again: not if a rank was lost, or a resource did not suffice.
+  ExitStatus run_missing_stages(FailedStages& failed);
   /// Whether the log has an unfinished run of the experiment or of one of its stages.
   bool is_begun();
   /// Whether a request to stop has come while ranks ran, or while their end was recorded.
@@ -79,7 +85,7 @@ class RunLauncher {
   void check_fit(const Experiment& experiment, int64_t processes, int64_t hosts);
   void check_stages(const std::vector<RunPlan>& runs);
   std::vector<std::string> warnings(const std::vector<RunPlan>& runs) const;
-  ExitStatus run(const std::vector<RunPlan>& runs);
+  ExitStatus run(const std::vector<RunPlan>& runs, FailedStages* failed = nullptr);
   RunResult start(const RunPlan& run, const Stages& stages, std::shared_ptr<ForkServer> engine);
   /// As run_on() and start() end: calls the program of on_end().
   void call_end_command(const JobRequest& request, const LaunchResult& result, const RunRow& row) const;

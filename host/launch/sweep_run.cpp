@@ -263,9 +263,9 @@ class Sweep {
     return row;
   }
 
-  int code_of_stages(Member& member) const {
+  int code_of_stages(Member& member) {
     try {
-      return int(member.run->run_missing_stages());
+      return int(member.run->run_missing_stages(failed_stages_));
     } catch (const Error& error) {  // the other members still run
       log_error(error.what());
       return int(error.status());
@@ -320,6 +320,7 @@ class Sweep {
   bool keeps_diverged_;
   bool resume_;
   std::set<std::string> warned_;  ///< plugins
+  FailedStages failed_stages_;
   size_t next_ = 0;
   bool interrupted_ = false;
 };

@@ -180,6 +180,7 @@ def test_a_stage_that_diverges_is_no_result_of_its_members(place):
                 "reference.toml")
     ended = place.host("study", study, wanted=5, timeout=120)
     assert "reference.toml did not finish" in ended.err and "missing in 2 of 2 seeds" in ended.out, ended
+    assert len([run for run in place.log.runs() if run["name"] == "reference"]) == 1, "not for each seed again"
     ended = place.host("study", write(place, tuned), wanted=5, timeout=120)
     assert "a run of the tuning failed" in ended.err, ended
 
