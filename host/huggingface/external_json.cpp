@@ -10,7 +10,7 @@
 namespace wmtp {
 
 ExternalJson::ExternalJson(const std::filesystem::path& file)
-    : ExternalJson(parse_strict_json(read_small_file(file, 1 << 20), file.string()), file.string()) {}
+    : ExternalJson(parse_strict_json(read_small_file(file, max_external_json_bytes), file.string()), file.string()) {}
 
 ExternalJson::ExternalJson(Json object, std::string where) : object_(std::move(object)), where_(std::move(where)) {
   if (!object_.is_object())

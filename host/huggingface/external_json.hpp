@@ -14,6 +14,8 @@
 
 namespace wmtp {
 
+inline constexpr int64_t max_external_json_bytes = 1 << 20;
+
 class ExternalJson {
  public:
   /// Error(data) if the file is missing, longer than 1 MiB, not JSON, or not an object.

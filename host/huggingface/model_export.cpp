@@ -84,11 +84,38 @@ void write_descriptions(const ModelExport& request, const SavedShape& saved, con
   write_new_file(folder / heads_identity_name, pretty_json(heads));
 }
 
+bool is_byte_level(const fs::path& tokenizer_json) {
+  if (!is_there(tokenizer_json)) return false;
+  const Json found = Json::parse(read_small_file(tokenizer_json, max_tokenizer_bytes), nullptr,
+                                 /*allow_exceptions=*/false);
+  const Json model = found.is_object() ? found.value("model", Json()) : Json();
+  return model.is_object() && model.value("type", "BPE") == "BPE" && !model.value("byte_fallback", false);
+}
+
+/// Transformers 5 rebuilds a byte-level tokenizer.json by the class that its configuration names (GPT2Tokenizer splits
+/// texts by GPT-2's pattern whatever the file says), so that its ids would differ from those of the training. The
+/// general class reads the file as it is.
+void write_tokenizer_config(const fs::path& from, const fs::path& to) {
+  constexpr const char *class_key = "tokenizer_class", *general_class = "PreTrainedTokenizerFast";
+  OrderedJson config = OrderedJson::parse(read_small_file(from / tokenizer_config_name, max_tokenizer_bytes), nullptr,
+                                          /*allow_exceptions=*/false);
+  if (!config.is_object() || config.value(class_key, "") == general_class) {
+    copy_from_folder(from, tokenizer_config_name, to);
+    return;
+  }
+  config[class_key] = general_class;
+  write_new_file(to / tokenizer_config_name, config.dump(2) + "\n");
+}
+
 /// Whether there was a tokenizer to copy.
 bool copy_tokenizer(const fs::path& from, const fs::path& to) {
   bool copied = false;
-  for (const char* name : {tokenizer_model_name, tokenizer_json_name, tokenizer_config_name})
-    if (copy_from_folder(from, name, to)) copied = copied || std::string_view(name) != tokenizer_config_name;
+  for (const char* name : {tokenizer_model_name, tokenizer_json_name})
+    if (copy_from_folder(from, name, to)) copied = true;
+  if (is_there(from / tokenizer_config_name) && is_byte_level(from / tokenizer_json_name))
+    write_tokenizer_config(from, to);
+  else
+    copy_from_folder(from, tokenizer_config_name, to);
   return copied;
 }
 

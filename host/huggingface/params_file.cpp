@@ -9,11 +9,19 @@
 #include "experiment/prompt_templates.hpp"
 #include "huggingface/hf_config.hpp"
 #include "huggingface/rope_json.hpp"
+#include "io/durable_file.hpp"
+#include "io/input_file.hpp"
 #include "model/model_limits.hpp"
 #include "model/model_tensors.hpp"
+#include "tokenizer/tokenizer_files.hpp"
 
 namespace wmtp {
 namespace {
+
+void add_new(const std::vector<int64_t>& ids, std::vector<int64_t>& to) {
+  for (const int64_t id : ids)
+    if (std::find(to.begin(), to.end(), id) == to.end()) to.push_back(id);
+}
 
 /// The rows of a tensor; without it what `key` states, because a checkpoint may hold trained parameters only.
 int64_t rows_of(const SafetensorsFolder& files, const std::string& tensor, ExternalJson& keys, const char* key) {
@@ -146,14 +154,36 @@ std::vector<int64_t> end_tokens(const std::filesystem::path& folder) {
     ExternalJson keys(folder / name);
     const Json found = read_token_ids(keys, "eos_token_id");
     keys.finish("compare it with tokenizer_config.json");
-    for (const Json& id : found.is_array() ? found : found.is_null() ? Json::array() : Json::array({found}))
-      if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+    add_new(token_ids(found), ids);
   }
   return ids;
 }
 
 Json token_ids_json(const std::vector<int64_t>& ids) {
   return ids.empty() ? Json() : ids.size() == 1 ? Json(ids[0]) : Json(ids);
+}
+
+std::vector<int64_t> token_ids(const Json& json) {
+  if (json.is_array()) return json;
+  return json.is_null() ? std::vector<int64_t>() : std::vector<int64_t>{json};
+}
+
+void write_generation_config(const std::filesystem::path& from, const std::vector<int64_t>& ends,
+                             const std::filesystem::path& folder) {
+  const std::filesystem::path file = from / generation_config_name;
+  if (!is_there(file)) return;
+  ExternalJson keys(file);
+  const std::vector<int64_t> named = token_ids(read_token_ids(keys, "eos_token_id"));
+  keys.finish("compare it with tokenizer_config.json");
+  std::vector<int64_t> all = named;
+  add_new(ends, all);
+  if (all.size() == named.size()) {
+    copy_from_folder(from, generation_config_name, folder);
+    return;
+  }
+  OrderedJson config = OrderedJson::parse(read_small_file(file, max_external_json_bytes));
+  config["eos_token_id"] = token_ids_json(all);
+  write_new_file(folder / generation_config_name, config.dump(2) + "\n");
 }
 
 SavedShape read_params(const std::filesystem::path& folder, const SafetensorsFolder& files) {

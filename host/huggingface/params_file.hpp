@@ -44,6 +44,12 @@ std::vector<int64_t> end_tokens(const std::filesystem::path& folder);
 
 /// As in such files: one id, a list of several, null for none.
 Json token_ids_json(const std::vector<int64_t>& ids);
+std::vector<int64_t> token_ids(const Json& json);
+
+/// Copies generation_config.json from a folder, if it has one. Transformers then ends texts by the ids that the copy
+/// names, so it names all of `ends`. Error(data) if it is malformed, or too large.
+void write_generation_config(const std::filesystem::path& from, const std::vector<int64_t>& ends,
+                             const std::filesystem::path& folder);
 
 /// Whether the files contain head 1's block; a value model has none.
 bool predicts_tokens(const SavedShape& saved, const SafetensorsFolder& files);

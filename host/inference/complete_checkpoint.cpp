@@ -49,8 +49,9 @@ void complete_checkpoint(const CompleteRequest& request) try {
                                       (base.weights.empty() ? "the seed's" : base.weights + "'s") + " is " + found +
                                       "; its initial weights have changed");
   load_trained(request.checkpoint, model);
-  save_model(request.target, manifest.step, manifest.config_hash, model, adapter.get(),
-             read_model_tokenizer(request.checkpoint));
+  ModelTokenizer tokenizer = read_model_tokenizer(request.checkpoint);
+  tokenizer.generation_config_from = request.checkpoint;
+  save_model(request.target, manifest.step, manifest.config_hash, model, adapter.get(), tokenizer);
 } catch (...) {
   rethrow_from("while a checkpoint was joined with its base model",
                "it takes the whole model in fp32: close other programs that use memory");

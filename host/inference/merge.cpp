@@ -28,7 +28,8 @@ void merge_adapter(const MergeRequest& request) try {
   load_model(request.base, model);
   load_adapter(request.adapter, {request.plugin.description.name, "", request.plugin.options}, model);
   ModelTokenizer tokenizer = read_model_tokenizer(request.base);
-  tokenizer.eos_token_id = token_ids_json(end_tokens(request.base));  // generation_config.json is not copied
+  tokenizer.eos_token_id = token_ids_json(end_tokens(request.base));
+  tokenizer.generation_config_from = request.base;
   save_model(request.target, /*step=*/0, /*config_hash=*/"", model, adapter.get(), tokenizer);
 } catch (...) {
   rethrow_from("while the adapter was merged",

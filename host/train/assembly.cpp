@@ -196,7 +196,11 @@ ModelTokenizer Assembly::tokenizer() const {
   const bool is_json = std::filesystem::exists(data_.folder / tokenizer_json_name);
   const bool is_byte = experiment_.data.tokenizer.kind == TokenizerKind::byte;
   std::vector<int64_t> ends{data_.tokenizer->end_of_text()};
-  std::ranges::copy_if(ends_, std::back_inserter(ends), [&](int64_t id) { return id != ends[0]; });
+  const auto add = [&](int64_t id) {
+    if (id >= 0 && std::ranges::find(ends, id) == ends.end()) ends.push_back(id);
+  };
+  std::ranges::for_each(ends_, add);
+  add(data_.answer_end);
   return {is_json   ? SavedTokenizer::tokenizer_json
           : is_byte ? SavedTokenizer::byte
                     : SavedTokenizer::bpe,

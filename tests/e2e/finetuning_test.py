@@ -116,3 +116,22 @@ def test_the_walk_from_a_hugging_face_model_to_a_result_works_as_written(folder)
     ours, merged, adapted, heads = shell.stdout.splitlines()[-4:]
     assert ours.isdigit() and (merged, adapted) == (f"merged: {ours}", f"adapter: {ours}"), shell.stdout[-1000:]
     assert heads.startswith("heads 1 to 4: "), heads
+
+
+def test_answers_end_in_transformers_where_they_do_here(place):
+    """Also if the model ended texts by another token than the one that its template writes after an answer."""
+    chats = [chat(a, b, str(a + b)) for a in range(20) for b in range(20)]
+    base = place.folder / "base"
+    transformers.set_seed(1)
+    write_model(base, chats, 32, 2)
+    for name, change in (("tokenizer_config.json", {"eos_token": BEGIN}), ("config.json", {"eos_token_id": 0}),
+                         ("generation_config.json", {"eos_token_id": 0, "temperature": 0.5})):
+        (base / name).write_text(json.dumps(json.loads((base / name).read_text()) | change))
+    (place.folder / "chats.jsonl").write_text("".join(json.dumps(line) + "\n" for line in chats))
+    python = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}  # which has jinja2
+    place.host("init", "chats.jsonl", "base", "-o", "tuned", env=python)
+    place.host("run", "tuned/baseline.toml", "--name", "sums", "--set", "train.steps=12", "--nproc", 1, env=python)
+    place.host("checkpoint", "export", "sums", "-o", "sums-hf", env=python)
+    written = json.loads((place.folder / "sums-hf/generation_config.json").read_text())
+    assert (written["eos_token_id"], written["temperature"]) == ([0, 2], 0.5)
+    assert json.loads((place.folder / "sums-hf/config.json").read_text())["eos_token_id"] == [0, 2]

@@ -250,6 +250,9 @@ def test_every_end_token_that_a_model_names_ends_a_text(trained):
                 log={"prompts": ["over 42"], "prompt_tokens": 40})
     texts = trained.log.query("SELECT text FROM generations ORDER BY step DESC LIMIT 1")
     assert [row["text"] for row in texts] == [" box"]
+    trained.host("checkpoint", "export", "tuned", "-o", "tuned-hf")
+    written = json.loads((trained.folder / "tuned-hf/generation_config.json").read_text())
+    assert written["eos_token_id"] == [257, ord("x"), ord("4")], "transformers ends texts by this file"
 
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).unlink()

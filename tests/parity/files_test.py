@@ -544,7 +544,9 @@ def test_an_exported_adapter_is_imported_bit_for_bit_and_trains_on(adapted, case
 def test_merging_is_what_a_run_does_at_its_end(adapted, case):
     place = adapted(case, "qwen2-tied" if case == "rslora" else "grouped")
     run = place.log.folder(1)
+    (place.folder / "base/generation_config.json").write_text('{"temperature": 0.6}')
     place.host("checkpoint", "merge", run, "--base", "base", "-o", "merged")
+    assert (place.folder / "merged/generation_config.json").read_text() == '{"temperature": 0.6}'
     assert_tensors_equal(load_file(place.folder / "merged/model.safetensors"), model_tensors(run))
     assert shape_of_params(place.folder / "merged") == shape_of_params(run / "model")
     assert "complete (model" in place.host("checkpoint", "verify", "merged").out

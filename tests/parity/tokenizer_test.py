@@ -275,6 +275,23 @@ def test_an_experiment_names_the_file_and_nothing_that_follows_from_it(place):
     place.refuse_command(2, "lacks vocab_size", command=["run", place.write(tables)])
 
 
+def test_an_export_names_the_class_that_reads_a_byte_level_tokenizer_as_it_is(place, text):
+    """Transformers rebuilds it by the class that its file names: GPT2Tokenizer splits by GPT-2's pattern."""
+    from hf_model import random_llama, transformers
+    theirs = place.folder / "theirs"
+    random_llama(vocab_size=4096).save_pretrained(theirs)
+    write_tokenizer(theirs, trained(text, **KINDS["llama3"]))
+    config = json.loads((theirs / "tokenizer_config.json").read_text())
+    (theirs / "tokenizer_config.json").write_text(json.dumps(config | {"tokenizer_class": "GPT2Tokenizer"}))
+    place.host("checkpoint", "import", "theirs", "-o", "ours")
+    prompt = "[\n    12345, f(x)\n"
+    found = json.loads(place.host("generate", "ours", "--prompt", prompt, "--max-tokens", 1, "--json").out)
+    place.host("checkpoint", "export", "ours", "-o", "again")
+    opened = transformers.AutoTokenizer.from_pretrained(place.folder / "again")
+    assert opened(prompt, add_special_tokens=False)["input_ids"] == [one for one in found["prompt_ids"] if one != 1]
+    assert opened.eos_token == END
+
+
 def test_a_model_keeps_its_tokenizer_through_import_and_export(place, text):
     """An imported model encodes a prompt to the library's ids, including the template's prefix, and transformers opens
     both after an export; the same holds for a run that uses the tokenizer's file."""

@@ -113,7 +113,7 @@ void write_description(const std::filesystem::path& folder, const ModelDescripti
   write_new_file(folder / params_file_name, description.params);
   if (!tokenizer.file.empty() && tokenizer.kind != SavedTokenizer::byte) copy_tokenizer_files(tokenizer.file, folder);
   if (const auto& from = tokenizer.generation_config_from; !from.empty())
-    copy_from_folder(from, generation_config_name, folder);
+    write_generation_config(from, token_ids(tokenizer.eos_token_id), folder);
 }
 
 int64_t save_model(const std::filesystem::path& folder, int64_t step, const std::string& config_hash,

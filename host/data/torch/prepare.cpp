@@ -246,6 +246,7 @@ Prepared open_prepared(const Experiment& experiment, const fs::path& cache, int6
     if (records) {
       result.records = std::make_unique<Records>(result.folder, prepared["dtype"] == "uint32", vocab_size);
       result.prompt_template = prepared.value("template", data.prompt_template);
+      result.answer_end = prepared.value("answer_end", int64_t{-1});
       if (weights) {
         result.weights_folder = weights_folder(record_plan(experiment, cache));
         read_prepared_folder(result.weights_folder, "the weights of the records are");

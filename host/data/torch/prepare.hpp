@@ -36,6 +36,7 @@ struct Prepared {
   std::unique_ptr<TokenWindows> validation;  ///< null if there is none
   std::unique_ptr<Records> records;          ///< for "records" only: training and held-out ones
   std::string prompt_template = {};          ///< of all records; "" if their formats have different ones
+  int64_t answer_end = -1;                   ///< the special token that this template writes after an answer; -1: none
 };
 
 /// Builds missing files. [rank 0; the others wait, then call open_prepared]

@@ -146,6 +146,17 @@ EncodedPrompt RecordEncoder::encode_prompt(const Prompt& asked) {
   return prompt;
 }
 
+std::optional<int32_t> RecordEncoder::answer_end(const std::string& prompt_template) {
+  if (!is_chat_template(prompt_template)) return std::nullopt;
+  Prompt question;
+  question.messages = OrderedJson::array({{{"role", "user"}, {"content", "a"}}});
+  try {
+    return encode_prompt(question).end;
+  } catch (const LineMistake&) {  // a template may refuse chats without a system prompt
+    return std::nullopt;
+  }
+}
+
 void RecordEncoder::set_end(EncodedPrompt& prompt, const ChatPrompt& chat) const {
   const auto is_space = [](char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; };
   if (std::all_of(chat.before.begin(), chat.before.end(), is_space)) prompt.before = chat.before;

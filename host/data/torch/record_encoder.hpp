@@ -55,6 +55,9 @@ class RecordEncoder {
   /// transformers, that answer's text then begins with a token of its own. Only for messages of one user, "alpaca",
   /// "plain" and "none" encode messages. Throws the same.
   EncodedPrompt encode_prompt(const Prompt& asked);
+  /// The special token that a template of chats writes after an answer, as of encode_prompt(); nullopt if it writes
+  /// none, or no such chat. Errors of ChatTemplate.
+  std::optional<int32_t> answer_end(const std::string& prompt_template);
   /// The template of this prompt: data.template, or by its format.
   std::string template_of(const Prompt& prompt) const;
 

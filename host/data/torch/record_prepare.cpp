@@ -111,16 +111,19 @@ class Encoding {
         add(record, one_in_twenty);
     };
     read_all(plan_.files.train, plan_.needs, train, "encoding train");
-    return {{"train", counts_.train},
-            {"validation", counts_.validation},
-            {"too_long", counts_.too_long},
-            {"truncated", counts_.truncated},
-            {"held_out", counts_.held_out},
-            {"longest", counts_.longest},
-            {"empty", counts_.empty},
-            {"weighted", counts_.weighted},
-            {"weighs_messages", counts_.weighs_messages},
-            {"template", templates_.size() == 1 ? *templates_.begin() : ""}};
+    const std::string prompt_template = templates_.size() == 1 ? *templates_.begin() : "";
+    Json prepared{{"train", counts_.train},
+                  {"validation", counts_.validation},
+                  {"too_long", counts_.too_long},
+                  {"truncated", counts_.truncated},
+                  {"held_out", counts_.held_out},
+                  {"longest", counts_.longest},
+                  {"empty", counts_.empty},
+                  {"weighted", counts_.weighted},
+                  {"weighs_messages", counts_.weighs_messages},
+                  {"template", prompt_template}};
+    if (const auto end = encoder_.answer_end(prompt_template)) prepared["answer_end"] = *end;
+    return prepared;
   }
 
  private:
