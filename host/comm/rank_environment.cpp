@@ -168,8 +168,10 @@ std::optional<RankEnvironment> described_rank() {
   return std::nullopt;
 }
 
-/// The same on all ranks of a job. Distinguishes jobs, but is not a secret.
+/// The same on all ranks of a job. Distinguishes jobs, but is not a secret. Hosts that our own launchers join are told
+/// apart by their port: each may be a step of its own under another launcher.
 std::string name_of_job() {
+  if (variable("WMTP_LAUNCHER") == "node") return variable("MASTER_PORT");
   std::string name;
   for (const char* part : {"SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE", "TORCHELASTIC_RUN_ID", "MASTER_PORT"})
     name += variable(part) + "/";

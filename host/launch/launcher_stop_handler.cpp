@@ -1,5 +1,6 @@
 #include "launch/launcher_stop_handler.hpp"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <string_view>
@@ -22,7 +23,10 @@ void on_signal(int number, siginfo_t* info, void*) {
     return;
   }
   const std::string_view text = have_run ? after : before;
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+  pollfd reader{STDERR_FILENO, POLLOUT, 0};
+  if (poll(&reader, 1, 0) == 1) {  // else nobody reads
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+  }
   remove_registered_folders();
   _exit(int(ExitStatus::interrupted));
 }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/secret.hpp"
+#include "base/stop_signals.hpp"
 #include "base/text.hpp"
 #include "comm/network.hpp"
 #include "comm/rank_environment.hpp"
@@ -62,7 +63,10 @@ Ending ending_of(const std::string& name, int wait_status, int forwarded_signal)
     const bool by_itself = std::find(of_itself.begin(), of_itself.end(), WTERMSIG(wait_status)) != of_itself.end();
     if (by_itself && failure_status(wait_status) == ExitStatus::storage)
       return {failure_status(wait_status), false, text};
-    const auto status = WTERMSIG(wait_status) == forwarded_signal ? ExitStatus::interrupted : ExitStatus::peer;
+    // A request to all processes of a job may end a rank that does not handle it yet.
+    const bool is_request =
+        forwarded_signal != 0 && std::ranges::find(stop_signals, WTERMSIG(wait_status)) != stop_signals.end();
+    const auto status = is_request ? ExitStatus::interrupted : ExitStatus::peer;
     return {status, false, text};
   }
   const int code = WEXITSTATUS(wait_status);
@@ -290,9 +294,10 @@ LaunchResult launch_ranks(LaunchRequest request) {
   const IgnoreSigpipe ignored;
   LineSink out(STDOUT_FILENO), err(STDERR_FILENO);
   LaunchResult result = Launch(std::move(request), out, err).run();
-  // Restores the default signal actions, so that Ctrl-C ends a launcher whose reader never reads.
-  out.flush();
-  err.flush();
+  // Launch has restored the signal actions, so that Ctrl-C ends a launcher whose reader never reads.
+  const int longest_ms = result.stop_requested ? patience_with_reader_ms : -1;
+  out.flush(longest_ms);
+  err.flush(longest_ms);
   return result;
 }
 

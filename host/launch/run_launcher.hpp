@@ -70,8 +70,8 @@ class RunLauncher {
   /// Runs this node's ranks, which find and run missing stages themselves. Error(usage) if the nodes cannot have
   /// equally many ranks, or MASTER_PORT is set to another port than the rendezvous'.
   ExitStatus run_on(const JobNode& node);
-  /// Runs the missing stages alone. Neither runs one of `failed`, nor then the others. Adds one that fails in a way that
-  /// would come again: not if a rank was lost, or a resource did not suffice.
+  /// Runs the missing stages alone; none of them if one is among `failed`. Adds one that fails in a way that would come
+  /// again: not if a rank was lost, or a resource did not suffice.
   ExitStatus run_missing_stages(FailedStages& failed);
   /// Whether the log has an unfinished run of the experiment or of one of its stages.
   bool is_begun();

@@ -112,6 +112,10 @@ class CountingAllocator final : public c10::Allocator {
       give_back_until(limit - bytes);
     }
     auto* header = static_cast<Header*>(std::aligned_alloc(header_bytes, size_t(bytes)));
+    if (!header) {
+      give_back_until(0);
+      header = static_cast<Header*>(std::aligned_alloc(header_bytes, size_t(bytes)));
+    }
     if (!header) throw std::bad_alloc();
     held_ += bytes;
     header->index = wanted.index;

@@ -9,12 +9,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/json.hpp"
+#include "base/stop_signals.hpp"
 #include "process/child_setup.hpp"
 
 namespace wmtp {
@@ -179,6 +181,8 @@ ChildProcess ForkServer::start(const ChildRequest& request) {
 
 std::optional<std::vector<std::string>> serve_forks() {
   const pid_t owner = getppid();
+  // Sent to all processes of a job, they are for the owner and its children; the server ends with its socket.
+  for (const int signal : stop_signals) std::signal(signal, SIG_IGN);
   send_reply(STDIN_FILENO, {});
   while (const auto sent = received_descriptors(STDIN_FILENO)) {
     prepare_fork_without_exec();

@@ -43,10 +43,11 @@ void LineSink::give_up() {
   pending_.clear();
 }
 
-void LineSink::flush() {
+void LineSink::flush(int longest_ms) {
   while (!pending_.empty()) {
     pollfd wanted{fd_, POLLOUT, 0};
-    if (poll(&wanted, 1, -1) < 0 && errno == EINTR) return give_up();  // a request to stop does not wait for the reader
+    const int ready = poll(&wanted, 1, longest_ms);
+    if (ready == 0 || (ready < 0 && errno == EINTR)) return give_up();
     write_some();
   }
 }

@@ -12,6 +12,9 @@
 
 namespace wmtp {
 
+/// How long a process that was requested to stop waits for whoever reads its output.
+inline constexpr int patience_with_reader_ms = 1000;
+
 class LineSink {
  public:
   /// Does not own `fd`. On a terminal each line first clears the progress line that rank 0 may have drawn.
@@ -22,8 +25,9 @@ class LineSink {
   int fd() const { return fd_; }
   /// [fd is writable] Writes at most what a pipe accepts without blocking.
   void write_some();
-  /// Blocks until everything is written, or a request to stop interrupts the wait for the reader.
-  void flush();
+  /// Blocks until everything is written, for at most `longest_ms` between two writes (-1: no limit), or until a signal
+  /// interrupts the wait for the reader; then gives up.
+  void flush(int longest_ms = -1);
 
  private:
   void give_up();

@@ -1,8 +1,10 @@
 #include "process/process_pool.hpp"
 
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <initializer_list>
 #include <list>
@@ -32,9 +34,9 @@ class Pool {
 
   bool run() {
     for (start_more(); !running_.empty(); start_more()) {
-      wait_for_something();
-      while (const auto signal = signals_.next())
-        if (signal->number != SIGCHLD) forward(*signal);
+      if (!child_ended_) wait_for_something();
+      take_signals();
+      child_ended_ = false;
       reap();
     }
     return is_stopped_;
@@ -43,7 +45,8 @@ class Pool {
  private:
   void start_more() {
     while (!is_stopped_ && running_.size() < queue_.jobs) {
-      err_.flush();  // `next` may print
+      make_room();  // `next` may print
+      if (is_stopped_) return;
       const std::optional<PooledProcess> process = queue_.next();
       if (!process) return;
       start(*process);
@@ -70,6 +73,25 @@ class Pool {
     forward_some(signals_.fd(), out_, err_, sources, -1);
   }
 
+  void take_signals() {
+    while (const auto signal = signals_.next())
+      if (signal->number == SIGCHLD)
+        child_ended_ = true;
+      else
+        forward(*signal);
+  }
+
+  /// Waits until the reader of stderr has read what is to be written, before this process itself prints. A request to
+  /// stop ends the wait, so that the processes learn of it.
+  void make_room() {
+    while (!err_.has_room() && !is_stopped_) {
+      std::array<pollfd, 2> wanted{{{signals_.fd(), POLLIN, 0}, {err_.fd(), POLLOUT, 0}}};
+      if (poll(wanted.data(), wanted.size(), -1) <= 0) continue;
+      if (wanted[1].revents) err_.write_some();
+      take_signals();
+    }
+  }
+
   void forward(const ReceivedSignal& signal) {
     is_stopped_ = true;
     const StopRequests::Kind kind = requests_.take(signal);
@@ -90,7 +112,7 @@ class Pool {
         continue;
       }
       for (LineSource& source : one->sources) source.drain();
-      err_.flush();  // `ended` may print
+      make_room();  // `ended` may print
       is_stopped_ |= !queue_.ended(one->number, exit_code_of(*status));
       one = running_.erase(one);
     }
@@ -108,6 +130,7 @@ class Pool {
   StopRequests requests_;
   std::list<Running> running_;
   bool is_stopped_ = false;
+  bool child_ended_ = false;  ///< one that reap() has not seen
   int forwarded_signal_ = 0;
 };
 
@@ -117,8 +140,9 @@ bool run_pool(const ProcessPool& queue) {
   const IgnoreSigpipe ignored;
   LineSink out(STDOUT_FILENO), err(STDERR_FILENO);
   const bool is_stopped = Pool(queue, out, err).run();
-  out.flush();
-  err.flush();
+  const int longest_ms = is_stopped ? patience_with_reader_ms : -1;
+  out.flush(longest_ms);
+  err.flush(longest_ms);
   return is_stopped;
 }
 

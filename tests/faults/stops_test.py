@@ -1,5 +1,6 @@
 """Ways of being stopped: by each sender, in each order, at each moment. A run ends with a checkpoint of its last step,
 or its last line says what is left of it."""
+import fcntl
 import os
 import pty
 import re
@@ -10,6 +11,7 @@ import sys
 import time
 
 import pytest
+from experiment import ONE_RANK, experiment
 from host import IN_A_SAVE, children_of, clean_environment
 from launchers import free_port, words
 from paths import HOST
@@ -17,6 +19,7 @@ from ranks_test import LONG, ended_with, start_long
 from runlog import step_folders
 
 ONE_LONG = LONG | {"parallel__processes": 1, "train__batch_size": 2}
+F_SETPIPE_SZ = 1031  # fcntl has no name for it before Python 3.10
 UNSAVED = r"run \d+ was stopped without a new checkpoint: (nothing was saved|--resume continues from step \d+)$|" \
           r"stopped before the run began: nothing was saved$"
 
@@ -321,3 +324,31 @@ def test_ctrl_c_pressed_twice_at_a_terminal_kills_at_once(place):
     os.close(terminal)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 75, said
     assert b"second SIGINT" in said and b"nothing was saved" in said, said
+
+
+def test_a_sweep_whose_reader_has_stopped_reading_hears_a_request(place):
+    """One member has ended, of which the launcher cannot tell; the other one saves."""
+    members = [{"train": {"steps": steps}, "seed": steps} for steps in (2, 100_000)]
+    file = place.write({**experiment(**ONE_RANK, data={"kind": "random"}), "sweep": {"members": members}})
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, F_SETPIPE_SZ, 4096)
+    launcher = subprocess.Popen([HOST, "run", file, "--jobs", "2"], cwd=place.folder, env=clean_environment(),
+                                stdout=subprocess.DEVNULL, stderr=writer)
+    try:
+        while not os.read(reader, 4096).count(b"[member 2]"):
+            pass
+        wait_for_three_steps(place)
+        os.write(writer, b"x" * 64)  # less than 4 KiB of room: nothing more can be written
+        end = time.monotonic() + 60
+        while "finished" not in [run["status"] for run in place.log.runs()]:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        time.sleep(1)
+        launcher.send_signal(signal.SIGTERM)
+        assert launcher.wait(30) == 75
+    finally:
+        launcher.kill()
+        os.close(reader)
+        os.close(writer)
+    assert sorted(run["status"] for run in place.log.runs()) == ["finished", "interrupted"]
+    assert saved_its_last_step(place, next(run["id"] for run in place.log.runs() if run["status"] == "interrupted"))

@@ -147,13 +147,15 @@ SaveOutcome StateSaver::run(Work work) {
   outcome.step = work.manifest.step;
   outcome.folder = work.target;
   try {
-    if (work.stream)
-      work.stream->run([&] { copy(work.flats, work.mode); });
-    else
-      copy(work.flats, work.mode);
+    const std::optional<Error> not_copied = failure_of([&] {
+      if (work.stream)
+        work.stream->run([&] { copy(work.flats, work.mode); });
+      else
+        copy(work.flats, work.mode);
+    });
     if (!optimizer_.is_in_file()) work.copied.set_value();
     crash_here(CrashPoint::copied);
-    write(work, outcome);
+    write(work, not_copied, outcome);
   } catch (const Error& error) {
     outcome.failure = error.what();
     outcome.rank_lost = error.status() == ExitStatus::peer;
@@ -186,10 +188,12 @@ void StateSaver::copy(std::vector<StateFlat>& flats, SaveMode mode) {
   }
 }
 
-void StateSaver::write(Work& work, SaveOutcome& outcome) {
+/// Also where this rank has nothing to write, because the others wait for its answer.
+void StateSaver::write(Work& work, const std::optional<Error>& not_copied, SaveOutcome& outcome) {
   BackgroundStore store(peers_, work.name);
   const int rank = peers_.rank();
   std::optional<FolderDraft> draft;
+  store.throw_failure_on_any_rank(not_copied);
   const std::filesystem::path folder = open_draft(store, work, draft);
   std::vector<SavedSlice> saved_slices = cut_into_slices(work.flats, work.named_tensors, rank);
   std::string report;

@@ -94,7 +94,7 @@ class StateSaver {
   struct Work;
   SaveOutcome run(Work work);
   void copy(std::vector<StateFlat>& flats, SaveMode mode);
-  void write(Work& work, SaveOutcome& outcome);
+  void write(Work& work, const std::optional<Error>& not_copied, SaveOutcome& outcome);
   bool is_writer() const { return writers_.writer_for(peers_.rank()) == peers_.rank(); }
   std::filesystem::path open_draft(BackgroundStore& store, const Work& work, std::optional<FolderDraft>& draft) const;
   void add_reports(const std::vector<std::string>& reports, Manifest& manifest) const;

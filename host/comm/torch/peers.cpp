@@ -131,6 +131,11 @@ std::string Peers::open_store(const RankEnvironment& environment, milliseconds t
   } catch (const Error& error) {
     if (error.status() != ExitStatus::peer) throw;
     throw Error(error.status(), here + ": no rendezvous of " + std::to_string(size_) + " ranks: " + error.what());
+  } catch (const std::exception& error) {  // of c10d
+    if (!environment.agent_store) throw;
+    throw Error(ExitStatus::peer, here + ": no rendezvous of " + std::to_string(size_) +
+                                      " ranks: the store of torchrun's agent at " + rendezvous_text(environment) +
+                                      " is gone: " + first_line(error.what()));
   }
 }
 
@@ -366,7 +371,11 @@ std::vector<std::string> Peers::gather(const std::string& what, const std::strin
     return {};
   }
   std::vector<std::string> texts{mine};
-  for (int rank = 1; rank < size_; ++rank) texts.push_back(get(key + std::to_string(rank), rank, what));
+  for (int rank = 1; rank < size_; ++rank) {
+    const std::string of_rank = key + std::to_string(rank);
+    texts.push_back(get(of_rank, rank, what));
+    store_->deleteKey(of_rank);
+  }
   return texts;
 }
 

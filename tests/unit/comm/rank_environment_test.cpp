@@ -143,6 +143,10 @@ TEST_F(RankEnvironmentTest, TakesTheTokenThatIsGivenOrTheJobsName) {
   EXPECT_EQ(rank_environment()->token, derived->token) << "the same on all ranks";
   set({{"SLURM_STEP_ID", "1"}});
   EXPECT_NE(rank_environment()->token, derived->token) << "another job's";
+  set({{"WMTP_LAUNCHER", "node"}, {"MASTER_PORT", "29500"}});
+  const std::string of_port = rank_environment()->token;
+  set({{"SLURM_STEP_ID", "2"}});
+  EXPECT_EQ(rank_environment()->token, of_port) << "each host's launcher may be a step of its own";
   set({{"WMTP_TOKEN", "secret"}});
   EXPECT_EQ(rank_environment()->token, "secret");
   EXPECT_TRUE(rank_environment()->token_is_given);

@@ -341,6 +341,19 @@ TEST_F(LauncherTest, TakesADeathByThePassedSignalAsAStop) {
   EXPECT_EQ(finish(), 75);
 }
 
+TEST_F(LauncherTest, TakesADeathByAnyRequestAsAStopOnceOneHasCome) {
+  start(script("echo $$ > pid0; exec sleep 100", 1));
+  wait_for_file("pid0");
+  std::this_thread::sleep_for(50ms);
+  const pid_t rank = std::stoi(read_all(folder_ / "pid0"));
+  kill(rank, SIGSTOP);
+  kill(rank, SIGUSR1);  // takes effect before the SIGTERM that the launcher sends
+  kill(launcher_, SIGUSR1);
+  std::this_thread::sleep_for(200ms);
+  kill(rank, SIGCONT);
+  EXPECT_EQ(finish(), 75);
+}
+
 TEST_F(LauncherTest, LeavesNoRankBehindWhenItIsKilledItself) {
   start(script("echo $$ > pid$RANK; exec sleep 100", 2));
   wait_until([&] { return !read_all(folder_ / "pid0").empty() && !read_all(folder_ / "pid1").empty(); });
@@ -392,8 +405,8 @@ TEST_F(LauncherTest, HearsSignalsWhileItsReaderDoesNotRead) {
   wait_for_file("full");
   kill(launcher_, SIGTERM);
   wait_for_file("stopped");
+  EXPECT_EQ(finish(), 75) << "nor does it then wait for the reader";
   close(ends[0]);
-  EXPECT_EQ(finish(), 75);
 }
 
 TEST_F(LauncherTest, GivesARankTheOrdinarySignalHandling) {

@@ -2,8 +2,12 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <numeric>
 #include <thread>
 
@@ -13,6 +17,12 @@ namespace {
 constexpr int64_t megabyte = 1 << 20;
 
 at::Tensor bytes(int64_t size) { return at::empty({size}, at::kByte); }
+
+int64_t address_space() {
+  int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * sysconf(_SC_PAGESIZE);
+}
 
 class Allocator : public testing::Test {
  protected:
@@ -230,6 +240,26 @@ TEST_F(Allocator, BlocksOfManySizesDoNotAccumulate) {
   const int64_t before = resident_bytes(), largest = 256 * megabyte;
   for (int64_t size = 32 * megabyte; size <= largest; size += 8 * megabyte) bytes(size).fill_(1);  // 4 GB in total
   EXPECT_LT(resident_bytes() - before, 2 * largest);
+}
+
+TEST_F(Allocator, FreeBlocksAreGivenBackBeforeMemoryIsSaidNotToSuffice) {
+  const pid_t child = fork();
+  if (child == 0) {
+    bytes(256 * megabyte);
+    rlimit limit;
+    getrlimit(RLIMIT_AS, &limit);
+    limit.rlim_cur = rlim_t(address_space() + 32 * megabyte);
+    setrlimit(RLIMIT_AS, &limit);
+    try {
+      bytes(128 * megabyte);
+    } catch (...) {
+      _exit(1);
+    }
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(Allocator, ABlockUsedForASmallerTensorKeepsItsCapacity) {

@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -50,6 +52,25 @@ TEST(ForkServer, StartsChildrenOfThisProcess) {
   int orphans = 0;
   prctl(PR_GET_CHILD_SUBREAPER, &orphans);
   EXPECT_EQ(orphans, 0) << "a subreaper only while a child is started";
+}
+
+TEST(ForkServer, LeavesRequestsToStopToThisProcessAndTheChildren) {
+  auto* const server_id =
+      static_cast<pid_t*>(mmap(nullptr, sizeof(pid_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  ChildRequest request = server_of([](const auto&) {
+    raise(SIGTERM);
+    return 1;
+  });
+  request.code = [server_id, serve = request.code] {
+    *server_id = getpid();
+    return serve();
+  };
+  ForkServer server(request);
+  server.wait_until_ready();
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) kill(*server_id, signal);
+  const int status = server.start({}).wait();
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+  munmap(server_id, sizeof(pid_t));
 }
 
 TEST(ForkServer, GivesAChildItsOwnStreamsEnvironmentAndGroup) {

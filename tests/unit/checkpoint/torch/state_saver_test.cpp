@@ -2,10 +2,16 @@
 // rank can check its shards.
 #include "checkpoint/torch/state_saver.hpp"
 
+#include <c10/core/CPUAllocator.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstring>
 #include <functional>
+#include <mutex>
+#include <set>
 #include <system_error>
+#include <thread>
 
 #include "base/files.hpp"
 #include "checkpoint/retention.hpp"
@@ -445,6 +451,56 @@ TEST(StateSaver, PublishesOnlyAfterWhatAResumedRunNeedsElsewhere) {
     EXPECT_EQ(calls, channels.rank() == 0 ? 1 : 0);
     EXPECT_EQ(list_checkpoints(folder.path()), std::vector<fs::path>{folder / "step-000001"});
   });
+}
+
+/// Fails the first allocation of a thread that it does not know.
+class AllocatorThatFailsOnce final : public c10::Allocator {
+ public:
+  AllocatorThatFailsOnce() { c10::SetCPUAllocator(this, /*priority=*/100); }
+  ~AllocatorThatFailsOnce() { c10::SetCPUAllocator(inner_, /*priority=*/100); }
+  void know_this_thread() {
+    const std::lock_guard lock(mutex_);
+    known_.insert(std::this_thread::get_id());
+  }
+  void arm() { armed_ = true; }
+  c10::DataPtr allocate(size_t bytes) override {
+    std::unique_lock lock(mutex_);
+    const bool fails = bytes > 0 && !known_.contains(std::this_thread::get_id()) && armed_.exchange(false);
+    lock.unlock();
+    if (fails) throw std::bad_alloc();
+    return inner_->allocate(bytes);
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return inner_->raw_deleter(); }
+  void copy_data(void* to, const void* from, size_t count) const override { std::memcpy(to, from, count); }
+
+ private:
+  c10::Allocator* inner_ = c10::GetCPUAllocator();
+  std::mutex mutex_;
+  std::set<std::thread::id> known_;
+  std::atomic<bool> armed_ = false;
+};
+
+TEST(StateSaver, ACopyThatFailsOnOneRankFailsTheSaveOnAll) {
+  TestFolder folder(memory_folder());
+  AllocatorThatFailsOnce allocator;
+  on_ranks(2, [&](Channels& channels) {
+    allocator.know_this_thread();
+    State state({2, Strategy::full_shard}, channels);
+    StateSaver saver(channels.peers(), state.optimizer(), folder.path(), {3});
+    state.fill(1);
+    channels.peers().gather("the state", "made");
+    if (channels.rank() == 0) allocator.arm();
+    channels.peers().broadcast("the state", "made");
+    saver.begin(request_of(1), SaveMode::concurrent);
+    const SaveOutcome failed = *saver.finish();
+    EXPECT_NE(failed.failure, "");
+    EXPECT_FALSE(failed.rank_lost);
+    channels.peers().gather("the failure", "seen");
+    channels.peers().broadcast("the failure", "seen");
+    saver.begin(request_of(2), SaveMode::concurrent);
+    EXPECT_EQ(saver.finish()->failure, "") << "the next save succeeds";
+  });
+  EXPECT_EQ(newest_intact(folder.path(), {})->manifest.step, 2);
 }
 
 TEST(StateSaver, FailsIfWhatItWroteIsDamaged) {

@@ -2,6 +2,7 @@
 #include "comm/torch/peers.hpp"
 
 #include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <future>
 
@@ -27,6 +28,19 @@ TEST(Peers, NameALostRankInsteadOfWaitingForItsText) {
       << "a text set before it left is received";
   EXPECT_EQ(refusal(ExitStatus::peer, [&] { peers.gather("the second", "of rank 0"); }),
             "rank 0: the second failed: rank 1 did not answer");
+}
+
+TEST(Peers, KeepNoTextThatWasGathered) {
+  on_ranks(2, [](Channels& channels) {
+    Peers& peers = channels.peers();
+    peers.gather("a text", "here");
+    peers.broadcast("the first count", "follows");
+    const int64_t keys = peers.store()->getNumKeys();
+    for (int i = 0; i < 20; ++i) peers.gather("a text", "here");
+    if (peers.rank() == 0) {
+      EXPECT_LE(peers.store()->getNumKeys(), keys + 1) << "one that rank 1 may have set already";
+    }
+  });
 }
 
 TEST(Peers, NameRankZeroWhenTheStoreIsGone) {
