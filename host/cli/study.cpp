@@ -211,8 +211,8 @@ void add_study(CommandLine& line) {
                "Runs that the log has are not trained again, so a study that was stopped continues.\n\n"
                "examples:\n"
                "  wmtp-host plan experiments/study/text.toml\n"
-               "  wmtp-host study experiments/study/text.toml --jobs 2\n"
-               "  wmtp-host study experiments/study/text.toml --known here.json\n"
+               "  wmtp-host study experiments/study/text.toml\n"
+               "  wmtp-host study experiments/study/noise.toml --jobs 2 --known here.json\n"
                "  wmtp-host study experiments/study/text.toml --results here.json --results there.json -o report\n",
                study);
   add_option(command, "FILE", options.file, "study (TOML with [study])", required);

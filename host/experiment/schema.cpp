@@ -335,7 +335,7 @@ SchemaTable parallel_table() {
            .not_in_identity(),
        key("offload_path", AT(parallel.offload_path),
            "folder of the temporary files of `optimizer_offload`, and on the CPU of `activation_offload`; not in "
-           "memory")
+           "memory, as `/dev/shm` is")
            .is_path(PathKind::path)
            .defaults_to("required by `optimizer_offload`, else `TMPDIR` or `/tmp`")
            .unset_when_empty()
@@ -454,7 +454,8 @@ SchemaTable sweep_table() {
       "`optimizer.lr = [1e-3, 3e-4]`); the members are all combinations, at most 1,000, the first key varying "
       "slowest. Each table of the list `[[sweep.members]]` sets several keys together; `--set \"sweep.seed=[4, 5]\"` "
       "replaces a list. `wmtp-host run` trains each stage once, then one member at a time, or with `--jobs K` K at a "
-      "time, each on a share of the cores; it skips members with a finished run, and prints a table at the end.",
+      "time, each on a share of the cores, of which there must be one for each process; it skips members with a "
+      "finished run, and prints a table at the end.",
       {}};
   table.read_elsewhere = true;  // experiment/load/sweep.hpp
   table.in_identity = false;

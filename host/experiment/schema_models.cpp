@@ -200,7 +200,7 @@ SchemaTable references_table() {
           "More frozen models, each with a name: `[references.amateur]`, `[references.amateur.model]`. Their keys are "
           "those of `[reference]`. A `formula` reads `amateur_loss` and `amateur_entropy`, and so the contrast between "
           "two of them. A name has at most 32 lower case letters, digits and `_`, the first a letter; `reference`, "
-          "`policy`, `value` and `data` are none. Auxiliary losses and the log's samples know only `[reference]`.",
+          "`policy`, `value` and `data` are reserved. Auxiliary losses and the log's samples know only `[reference]`.",
           {}};
 }
 

@@ -229,8 +229,9 @@ TEST_F(CommandTest, AcceptsACommandsNameAsARun) {
 }
 
 TEST_F(CommandTest, AcceptsGlobalOptionsBeforeAndAfterTheCommand) {
-  for (const char* words : {"--db absent/a.db -q --no-color sql 'SELECT 1 AS one' --json",
-                            "sql --db absent/a.db 'SELECT 1 AS one' --json -q --no-color"}) {
+  std::ofstream(folder_ / "new.db");  // as a run has just created it
+  for (const char* words : {"--db new.db -q --no-color sql 'SELECT 1 AS one' --json",
+                            "sql --db new.db 'SELECT 1 AS one' --json -q --no-color"}) {
     const auto answer = host(words);
     EXPECT_EQ(answer.code, 0) << answer.err;
     EXPECT_TRUE(has(answer.out, "\"one\"")) << answer.out;
@@ -242,7 +243,7 @@ TEST_F(CommandTest, PrefersDbOverTheEnvironment) {
   std::ofstream(folder_ / "text.db") << "not a database, but long enough to be one: " << std::string(200, 'x');
   EXPECT_EQ(host("runs list").code, 0);
   EXPECT_EQ(host("runs list", "WMTP_DB=text.db").code, 7);
-  EXPECT_EQ(host("runs list --db absent.db", "WMTP_DB=text.db").code, 0);
+  EXPECT_EQ(host("runs list --db absent.db", "WMTP_DB=text.db").code, 2);
 }
 
 TEST_F(CommandTest, NamesAMissingExperiment) {
