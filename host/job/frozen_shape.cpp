@@ -93,4 +93,22 @@ bool reads_own_heads(const std::string& table, const Experiment& experiment, con
   }
 }
 
+Experiment with_shapes_of_weights(Experiment experiment, const std::filesystem::path& database) {
+  const Experiment stated = experiment;
+  const auto read = [&](const std::string& table, FrozenConfig& frozen) {
+    if (!frozen.given) return;
+    if (is_reference_table(table))
+      frozen.heads = reads_own_heads(table, stated, database) ? ReferenceHeads::own : ReferenceHeads::next;
+    if (frozen.model || stated.stage(table)) return;
+    try {
+      frozen.model = frozen_shape(table, stated, resolve_weights(frozen.weights, stated, database)).model;
+    } catch (const Error&) {
+    }
+  };
+  read("reference", experiment.reference);
+  for (auto& [name, frozen] : experiment.references) read(reference_table(name), frozen);
+  read("value", experiment.value);
+  return experiment;
+}
+
 }  // namespace wmtp

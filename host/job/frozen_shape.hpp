@@ -23,4 +23,8 @@ FrozenShape frozen_shape(const std::string& table, const Experiment& experiment,
 /// check of the inputs reports.
 bool reads_own_heads(const std::string& table, const Experiment& experiment, const std::filesystem::path& database);
 
+/// The experiment, with what only the weights of its frozen models tell: their shapes, and whether own heads are read.
+/// What cannot be read stays, which the check of the inputs reports.
+Experiment with_shapes_of_weights(Experiment experiment, const std::filesystem::path& database);
+
 }  // namespace wmtp

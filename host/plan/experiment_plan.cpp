@@ -150,7 +150,10 @@ std::vector<PlannedVariant> divided_layouts(const Experiment& experiment, const 
   const StepRequest& q = variant_of(Strategy::full_shard).request;
   std::vector<const ModelConfig*> shapes{&experiment.model};
   for (const auto& [table, frozen] : frozen_tables(experiment))
-    if (frozen->given && frozen->model) shapes.push_back(&*frozen->model);
+    if (frozen->given && frozen->model)
+      shapes.push_back(&*frozen->model);
+    else if (const Experiment* const stage = experiment.stage(table))
+      shapes.push_back(&stage->model);
   const auto can_divide = [&](const ParallelConfig& parallel) {
     const int64_t ranks = ranks_per_sequence(parallel);
     const auto fits = [&](const ModelConfig* shape) { return block_misfit(*shape, parallel).empty(); };

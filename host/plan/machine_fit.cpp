@@ -1,11 +1,13 @@
 #include "plan/machine_fit.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/machine.hpp"
 #include "base/text.hpp"
+#include "job/frozen_shape.hpp"
 #include "log/run_folders.hpp"
 #include "model/model_tensors.hpp"
 
@@ -18,7 +20,8 @@ std::string ranks_text(const LocalRanks& ranks) {
   return counted(ranks.ranks, "rank") + " of " + mebibytes(ranks.planned_bytes) + (ranks.ranks == 1 ? "" : " each");
 }
 
-/// The policy and the given frozen models. If a shape is known only from its weights, the policy's is used.
+/// The policy and the given frozen models. If a shape is known only from weights that cannot be read, the policy's is
+/// used.
 std::vector<ModelConfig> models_of(const Experiment& experiment) {
   std::vector<ModelConfig> models{experiment.model};
   for (const auto& [table, frozen] : frozen_tables(experiment)) {
@@ -78,13 +81,16 @@ bool surely_fits(const Experiment& experiment, const Machine& machine) {
   return bytes * double(ranks) < double(*machine.available_bytes);
 }
 
-void check_fits(const Experiment& experiment, const Catalog& catalog, const std::filesystem::path& database,
+void check_fits(const Experiment& stated, const Catalog& catalog, const std::filesystem::path& database,
                 int64_t hosts) {
+  const Experiment experiment = with_shapes_of_weights(stated, database);
   Machine machine = this_machine(experiment);
   machine.hosts = hosts;
   const ParallelConfig& parallel = experiment.parallel;
   const bool uses_frozen_options = parallel.replicate_frozen || parallel.cpu_offload == CpuOffload::all;
-  if (!uses_frozen_options && surely_fits(experiment, machine)) return;
+  // A table of all tokens of the data.
+  const bool keeps_losses = std::ranges::count(pipeline_needs(experiment, catalog).reads, previous_loss) > 0;
+  if (!uses_frozen_options && !keeps_losses && surely_fits(experiment, machine)) return;
   StepPlanner planner(catalog, database);
   const ExperimentPlan plan =
       plan_experiment(experiment, catalog, cache_folder_path(database), planner.steps_of(experiment));

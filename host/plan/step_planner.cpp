@@ -38,14 +38,9 @@ PlanStep StepPlanner::steps_of(const Experiment& experiment) {
   return [this, steps = std::move(steps)](const StepRequest& request) { return plan(*steps, request); };
 }
 
-/// Writes the experiment for the engine, which reads no weights: these may tell a reference's number of heads.
+/// Writes the experiment for the engine, which reads no weights.
 std::string StepPlanner::written(const Experiment& experiment) {
-  Experiment planned = experiment;
-  const auto decide = [&](const std::string& table, FrozenConfig& frozen) {
-    frozen.heads = reads_own_heads(table, experiment, database_) ? ReferenceHeads::own : ReferenceHeads::next;
-  };
-  if (planned.reference.given) decide("reference", planned.reference);
-  for (auto& [name, frozen] : planned.references) decide(reference_table(name), frozen);
+  const Experiment planned = with_shapes_of_weights(experiment, database_);
   if (!folder_) folder_ = std::make_unique<ScratchFolder>();
   const auto file = folder_->path() / ("experiment-" + std::to_string(++num_written_) + ".toml");
   std::ofstream(file) << repaired_utf8(to_toml(planned));  // paths of data, which a plan does not read

@@ -114,7 +114,7 @@ std::map<std::string, std::string> engine_environment() {
   std::map<std::string, std::string> environment = own_environment();
   if (added.empty()) return environment;
   std::vector<std::string> folders = split_search_path(environment_value("LD_LIBRARY_PATH"));
-  folders.push_back(added);
+  folders.insert(folders.begin(), added);  // the user's may contain another version
   environment["LD_LIBRARY_PATH"] = fmt::format("{}", fmt::join(folders, ":"));
   return environment;
 }

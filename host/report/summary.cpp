@@ -146,7 +146,7 @@ Table peaks_by_phase(const LogReader& log, int64_t run_id, int64_t& rank) {
   }
   Table table{{"MiB", "allocated"}, {}, false};
   for (const char* category : {"reserved", "device_used", "parameters", "gathered", "gradients", "optimizer",
-                               "activations", "logits", "communication", "other"})
+                               "activations", "logits", "communication", "checkpoint", "other"})
     if (most[category] > 0) table.columns.push_back(category);
   for (const std::string& phase : order) {
     table.rows.push_back({phase});

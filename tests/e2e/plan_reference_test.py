@@ -54,3 +54,15 @@ def test_the_plan_reads_the_number_of_heads_from_weights(place):
     block = 4 * 128 * 128 + 3 * 128 * 352 + 2 * 128
     assert parameters["own", "four"] == parameters["auto", "four"] == parameters["next", "four"] + 3 * block
     assert parameters["auto", "one"] == parameters["next", "four"]
+
+
+def test_the_plan_reads_the_shape_of_a_reference_from_its_weights(place):
+    place.run("--set", "name=narrow", **SIZES | NARROW)
+    shape = experiment(**SIZES | NARROW)["model"]
+    read, stated = (
+        planned(place, place.write(**SIZES, **READS_BOTH, reference={"weights": "run:narrow", "heads": "next"} | more))
+        for more in ({}, {"model": shape}))
+    assert read["frozen"] == stated["frozen"] and read["memory"] == stated["memory"]
+    block = 4 * 64 * 64 + 3 * 64 * 96 + 2 * 64
+    blocks = shape["layers"] - shape["future_tokens"] + 1
+    assert read["frozen"]["reference"] == blocks * block + 2 * shape["vocab_size"] * 64 + 64

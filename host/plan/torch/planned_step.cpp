@@ -385,7 +385,7 @@ PlannedRank plan_rank(const Experiment& experiment, const StepRequest& request, 
   untimed.rates.reset();
   untimed.compare_ranks = false;
   untimed.gradient_accumulation = micro_batches.front();
-  const std::string key = Json({untimed, rank, micro_batches.size()}).dump();
+  const std::string key = Json({untimed, rank, micro_batches}).dump();
   auto found = known.find(key);
   if (found == known.end())
     found = known.emplace(key, MetaStep(experiment, untimed, open, rank).steps(micro_batches)).first;
