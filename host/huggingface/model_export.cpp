@@ -88,8 +88,9 @@ bool is_byte_level(const fs::path& tokenizer_json) {
   if (!is_there(tokenizer_json)) return false;
   const Json found = Json::parse(read_small_file(tokenizer_json, max_tokenizer_bytes), nullptr,
                                  /*allow_exceptions=*/false);
-  const Json model = found.is_object() ? found.value("model", Json()) : Json();
-  return model.is_object() && model.value("type", "BPE") == "BPE" && !model.value("byte_fallback", false);
+  const Json model = found.is_object() && found.contains("model") ? found["model"] : Json();
+  const auto is = [&](const char* key, const Json& value) { return model.contains(key) && model[key] == value; };
+  return model.is_object() && is("type", "BPE") && !is("byte_fallback", true);
 }
 
 /// Transformers 5 rebuilds a byte-level tokenizer.json by the class that its configuration names (GPT2Tokenizer splits
@@ -99,7 +100,7 @@ void write_tokenizer_config(const fs::path& from, const fs::path& to) {
   constexpr const char *class_key = "tokenizer_class", *general_class = "PreTrainedTokenizerFast";
   OrderedJson config = OrderedJson::parse(read_small_file(from / tokenizer_config_name, max_tokenizer_bytes), nullptr,
                                           /*allow_exceptions=*/false);
-  if (!config.is_object() || config.value(class_key, "") == general_class) {
+  if (!config.is_object() || (config.contains(class_key) && config[class_key] == general_class)) {
     copy_from_folder(from, tokenizer_config_name, to);
     return;
   }

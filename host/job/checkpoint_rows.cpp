@@ -1,5 +1,6 @@
 #include "job/checkpoint_rows.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <string>
@@ -11,6 +12,7 @@
 #include "checkpoint/manifest.hpp"
 #include "log/database.hpp"
 #include "log/log_reader.hpp"
+#include "log/migrations.hpp"
 #include "log/open_log.hpp"
 
 namespace wmtp {
@@ -23,6 +25,11 @@ struct CheckpointRow {
   int64_t step = 0, bytes = 0;
 };
 
+bool is_set_aside(const fs::path& run_folder, const std::string& name) {
+  return std::ranges::any_of(paths_in(run_folder),
+                             [&](const fs::path& path) { return path.filename().string().starts_with(name + ".bad"); });
+}
+
 /// The rows that have to be written. A row's path may be relative to the folder of the command that started the run, so
 /// checkpoints are told apart by their names.
 std::vector<CheckpointRow> corrections(const LogReader& log, int64_t run_id, const fs::path& run_folder) {
@@ -33,22 +40,34 @@ std::vector<CheckpointRow> corrections(const LogReader& log, int64_t run_id, con
                [&](const Statement& row) {
                  const std::string name = fs::path(row.text(0)).filename().string();
                  if (without_row.erase(name) > 0) return;
-                 const bool is_set_aside = is_there(run_folder / (name + ".bad"));
-                 rows.push_back({row.text(0), is_set_aside ? "damaged" : "deleted", row.integer(1)});
+                 const char* const state = is_set_aside(run_folder, name) ? "damaged" : "deleted";
+                 rows.push_back({row.text(0), state, row.integer(1)});
                });
   for (const auto& [name, folder] : without_row)
     rows.push_back({folder.string(), "kept", parse_checkpoint_step(name), bytes_below(folder)});
   return rows;
 }
 
+bool has_run(const LogReader& log, const KeyedRun& run) {
+  const char* const found =
+      "SELECT 1 FROM runs WHERE id = ?1 AND (?2 = '' OR EXISTS "
+      "(SELECT 1 FROM run_keys WHERE run_id = ?1 AND key = ?2))";
+  return !log.query(found, {run.id, run.key}, 1).rows.empty();
+}
+
 }  // namespace
 
 void correct_checkpoint_rows(const fs::path& database, const KeyedRun& run, const fs::path& run_folder) try {
-  const std::vector<CheckpointRow> rows = corrections(LogReader(database), run.id, run_folder);
+  const LogReader reader(database);
+  if (!reader.exists() || !is_there(run_folder) || !has_run(reader, run)) return;
+  const std::vector<CheckpointRow> rows = corrections(reader, run.id, run_folder);
   if (rows.empty()) return;
   using namespace std::chrono;
   const int64_t now = duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count();
-  Database log = open_log_for_writing(database);
+  Database log(database, Database::Mode::write);
+  log.set_busy_timeout(std::chrono::seconds(1));  // a launcher that is to stop has no time for more
+  if (is_new_log(log)) return;
+  migrate(log);  // an older program may have replaced the file
   Transaction transaction(log);
   check_run_key(log, run.id, run.key);
   for (const CheckpointRow& row : rows)
@@ -58,8 +77,8 @@ void correct_checkpoint_rows(const fs::path& database, const KeyedRun& run, cons
         .run(run.id, row.step, row.path, row.bytes, row.state, now);
   transaction.commit();
 } catch (const Error& error) {
-  log_warning("the checkpoints of run " + std::to_string(run.id) + " could not be corrected in the log: " +
-              error.what());
+  log_warning("the checkpoints of run " + std::to_string(run.id) +
+              " could not be corrected in the log: " + error.what());
 }
 
 }  // namespace wmtp

@@ -36,6 +36,7 @@ RunRow run_row_in(const std::filesystem::path& file) {
   std::string folder;
   std::ifstream in(file);
   std::getline(in >> row.id >> row.key >> std::ws, folder);
+  if (row.key.empty()) return {};
   row.folder = folder;
   if (int code; in >> code) row.ended = ExitStatus(code);
   return row;

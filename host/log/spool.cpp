@@ -143,9 +143,10 @@ class SpoolLoader {
 
   void load() {
     log_.set_busy_timeout(patience);
-    Transaction transaction(log_);                            // before the file's lock, for which a run waits
-    const FileDescriptor file = locked_file(spool_, O_RDWR);  // NFS has no exclusive lock of a file to be read only
-    if (file.get() < 0 && errno == ENOENT) return;            // as above
+    Transaction transaction(log_);                      // before the file's lock, for which a run waits
+    FileDescriptor file = locked_file(spool_, O_RDWR);  // NFS has no exclusive lock of a file to be read only
+    if (file.get() < 0 && (errno == EACCES || errno == EROFS)) file = locked_file(spool_, O_RDONLY);
+    if (file.get() < 0 && errno == ENOENT) return;  // as above
     if (file.get() < 0) throw storage_error("open", spool_, errno);
     SpoolLines lines(file.get(), spool_);
     for (std::string line; lines.next(line);) take(line);

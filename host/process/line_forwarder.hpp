@@ -28,10 +28,10 @@ class LineSink {
   /// Blocks until everything is written, for at most `longest_ms` between two writes (-1: no limit), or until a signal
   /// interrupts the wait for the reader; then gives up.
   void flush(int longest_ms = -1);
-
- private:
+  /// Drops what is pending and all that follows.
   void give_up();
 
+ private:
   int fd_;
   bool terminal_;
   bool gone_;  ///< nobody reads

@@ -1,5 +1,6 @@
 #include "process/process_pool.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <list>
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "process/child_process.hpp"
 #include "process/line_forwarder.hpp"
 #include "process/signal_stream.hpp"
@@ -82,7 +84,7 @@ class Pool {
   }
 
   /// Waits until the reader of stderr has read what is to be written, before this process itself prints. A request to
-  /// stop ends the wait, so that the processes learn of it.
+  /// stop ends the wait, so that the processes learn of it; a reader who does not read then is given up.
   void make_room() {
     while (!err_.has_room() && !is_stopped_) {
       std::array<pollfd, 2> wanted{{{signals_.fd(), POLLIN, 0}, {err_.fd(), POLLOUT, 0}}};
@@ -90,6 +92,12 @@ class Pool {
       if (wanted[1].revents) err_.write_some();
       take_signals();
     }
+    if (err_.has_room()) return;
+    pollfd reader{err_.fd(), POLLOUT, 0};
+    if (poll(&reader, 1, patience_with_reader_ms) == 1) return;
+    err_.give_up();
+    const FileDescriptor nobody(open("/dev/null", O_WRONLY | O_CLOEXEC));
+    dup2(nobody.get(), STDERR_FILENO);
   }
 
   void forward(const ReceivedSignal& signal) {

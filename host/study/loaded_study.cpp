@@ -1,5 +1,7 @@
 #include "study/loaded_study.hpp"
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
@@ -30,8 +32,11 @@ std::string LoadedStudy::data_hash(const StudyRun& run) {
 
 std::vector<std::string> LoadedStudy::with_other_data(const std::vector<StudyResult>& results) {
   std::vector<std::string> found;
-  const std::vector<TunedChoice> untuned(study_.members.size());
-  for (const StudyRun& run : study_runs(study_, untuned)) {
+  std::vector<TunedChoice> chosen(study_.members.size());
+  for (size_t i = 0; i < chosen.size(); ++i)
+    if (const auto one = std::ranges::find(results, study_.members[i].name, &StudyResult::member); one != results.end())
+      chosen[i] = one->choice;
+  for (const StudyRun& run : study_runs(study_, chosen)) {
     const std::string& name = study_.members[run.member].name;
     const StudyResult* const known = find_result(results, name, run.seed);
     if (!known || known->data.empty()) continue;

@@ -201,12 +201,13 @@ std::vector<TunedChoice> tuned_choices(const Study& study, size_t member) {
   return choices;
 }
 
-std::vector<StudyRun> tried_runs(const Study& study, const std::vector<int64_t>& seeds) {
+std::vector<StudyRun> tuned_runs(const Study& study, const std::vector<int64_t>& seeds) {
   std::vector<StudyRun> runs;
   for (size_t i = 0; i < study.members.size(); ++i)
-    for (const TunedChoice& choice : tuned_choices(study, i))
-      for (const int64_t seed : seeds)
-        runs.push_back(run_of(study, i, seed, changes_of(study, i, seed), choice, run_name(study, i, "")));
+    if (!study.members[i].tuned.empty())
+      for (const TunedChoice& choice : tuned_choices(study, i))
+        for (const int64_t seed : seeds)
+          runs.push_back(run_of(study, i, seed, changes_of(study, i, seed), choice, run_name(study, i, "")));
   return runs;
 }
 

@@ -35,8 +35,8 @@ std::vector<StudyRun> pilot_runs(const Study& study, const std::vector<int64_t>&
 /// says, the same in every call. One empty choice without tuned keys.
 std::vector<TunedChoice> tuned_choices(const Study& study, size_t member);
 
-/// Runs of all members with these seeds, of those with tuned keys with each choice, in no order.
-std::vector<StudyRun> tried_runs(const Study& study, const std::vector<int64_t>& seeds);
+/// Runs of the members with tuned keys with each choice and these seeds.
+std::vector<StudyRun> tuned_runs(const Study& study, const std::vector<int64_t>& seeds);
 
 /// The runs that try these choices of a member, with the seeds and the data of the tuning: all seeds of the first
 /// choice, then of the next. They are named STUDY-tuning-MEMBER.

@@ -23,42 +23,58 @@ bool has(const std::vector<int64_t>& seeds, int64_t seed) { return std::ranges::
 
 /// Finished runs of a study in the log, by member.
 struct EarlierRuns {
-  std::vector<RunBySeed> runs;     ///< the newest with any seed, of a tuned member with any of its choices
-  std::vector<int64_t> of_tuning;  ///< how many
+  std::vector<RunBySeed> runs;   ///< the newest with any seed, of a tuned member rather with one of its choices
+  std::vector<int64_t> counted;  ///< how many the study does not train again
 };
 
 EarlierRuns earlier_runs(const Study& study, const JobRequest& request, const Catalog& catalog, SourceTexts& texts,
                          const LogReader& log) {
-  const auto newest = [&](const StudyRun& run) -> int64_t {
+  // `may_lack_data`: seeds of other runs in the log, for which {seed} may name no data of this study.
+  const auto newest = [&](const StudyRun& run, bool may_lack_data) -> int64_t {
     try {
       const Job job = load_run(run, request, catalog, texts);
       ExperimentHashes hashes(catalog, job.database);
       const auto runs = log.finished_with_hash(hashes.hash(job.experiment));
       return runs.empty() ? 0 : runs.front().id;
-    } catch (const Error&) {  // of a seed of other runs in the log, for which {seed} may name no data
-      if (has(study.seeds, run.seed) || has(study.pilot_seeds, run.seed) || has(study.tuning.seeds, run.seed)) throw;
+    } catch (const Error&) {
+      if (!may_lack_data) throw;
       return 0;
     }
   };
-  std::vector<int64_t> seeds;
-  for (const Row& row : log.query("SELECT DISTINCT seed FROM runs WHERE status = 'finished' ORDER BY seed").rows)
-    seeds.push_back(row[0]);
-  EarlierRuns found{std::vector<RunBySeed>(study.members.size()), std::vector<int64_t>(study.members.size())};
-  for (const StudyRun& run : tried_runs(study, seeds))
-    if (const int64_t id = newest(run); id != 0) {
-      int64_t& known = found.runs[run.member][run.seed];
-      known = std::max(known, id);
+  const auto seeds = [&](const std::string& beginning_of_name) {
+    std::vector<int64_t> found;
+    const char* const finished =
+        "SELECT DISTINCT seed FROM runs WHERE status = 'finished' AND substr(name, 1, length(?1)) = ?1 ORDER BY seed";
+    for (const Row& row : log.query(finished, {beginning_of_name}).rows) found.push_back(row[0]);
+    return found;
+  };
+  const auto by_seed = [&](const std::vector<StudyRun>& runs) {
+    std::vector<RunBySeed> found(study.members.size());
+    for (const StudyRun& run : runs) {
+      const int64_t id = newest(run, !has(study.seeds, run.seed) && !has(study.pilot_seeds, run.seed));
+      if (id != 0) found[run.member][run.seed] = id;
     }
-  for (size_t i = 0; i < study.members.size(); ++i)
-    if (!study.members[i].tuned.empty())
-      for (const StudyRun& run : tuning_runs(study, i, tuned_choices(study, i))) found.of_tuning[i] += newest(run) != 0;
+    return found;
+  };
+  EarlierRuns found{by_seed(pilot_runs(study, seeds(""))), std::vector<int64_t>(study.members.size())};
+  std::vector<RunBySeed> tuned = by_seed(tuned_runs(study, seeds(study.name + "-")));
+  for (size_t i = 0; i < study.members.size(); ++i) {
+    const bool is_tuned = !study.members[i].tuned.empty();
+    const RunBySeed& own = is_tuned ? tuned[i] : found.runs[i];
+    found.counted[i] = std::ranges::count_if(study.seeds, [&](int64_t seed) { return own.contains(seed); });
+    if (!is_tuned) continue;
+    for (const StudyRun& run : tuning_runs(study, i, tuned_choices(study, i)))
+      found.counted[i] += newest(run, /*may_lack_data=*/false) != 0;
+    tuned[i].merge(found.runs[i]);
+    found.runs[i] = std::move(tuned[i]);
+  }
   return found;
 }
 
 class Planner {
  public:
   Planner(const Study& study, const LogReader& log, EarlierRuns earlier)
-      : study_(study), log_(log), earlier_(std::move(earlier.runs)), of_tuning_(std::move(earlier.of_tuning)) {}
+      : study_(study), log_(log), earlier_(std::move(earlier.runs)), counted_(std::move(earlier.counted)) {}
 
   StudyPlan plan(const LoadedMembers& members, const Catalog& catalog) {
     StudyPlan plan;
@@ -67,8 +83,7 @@ class Planner {
       MemberPlan& member = plan.members.emplace_back();
       member.cost = member_cost(members.jobs[i], catalog, planner);
       member.runs = runs_of(i);
-      member.runs_in_log =
-          of_tuning_[i] + std::ranges::count_if(study_.seeds, [&](int64_t seed) { return earlier_[i].contains(seed); });
+      member.runs_in_log = counted_[i];
       member.seconds = seconds_of(i);
       ExperimentHashes hashes(catalog, members.database);
       for (const RunPlan& stage : plan_stages(members.jobs[i].experiment, hashes, ResumeRule()))
@@ -176,7 +191,7 @@ class Planner {
       const size_t its_control = study_.members[i].control;
       const RunBySeed& of_controls = earlier_[its_control];
       const auto control = of_controls.find(seed);
-      // A member whose tuned keys alone tell it from its control has, untuned, the control's runs.
+      // If only tuned keys tell a member from its control, its untuned runs, as those of a pilot, are the control's.
       if (control == of_controls.end() || control->second == run) continue;
       const auto value = last_value(i, run, seed), of_control = last_value(its_control, control->second, seed);
       if (!value || !of_control) continue;
@@ -194,7 +209,7 @@ class Planner {
   const Study& study_;
   const LogReader& log_;
   std::vector<RunBySeed> earlier_;
-  std::vector<int64_t> of_tuning_;
+  std::vector<int64_t> counted_;
 };
 
 std::optional<double> hours(const StudyPlan& plan) {

@@ -103,19 +103,6 @@ void refuse_misfit_of_steps(const Experiment& experiment, int64_t steps) {
                     " leave no steps for the decay in a run of " + std::to_string(steps) + "; lower them");
 }
 
-/// Returns and advantages run over the one answer of a sequence, from its reward at its end.
-void refuse_several_answers(const Experiment& experiment, const ActivePipeline& pipeline, const Prepared& data) {
-  if (!data.records || (pipeline.needs.heads.empty() && !pipeline.frozen.contains("value"))) return;
-  const auto has_several = [&](const RecordEntry& entry) { return data.records->has_several_answers(entry); };
-  const auto several = std::ranges::count_if(data.records->entries(), has_several);
-  if (several > 0)
-    throw Error(ExitStatus::data, experiment.file.string() + ": " + counted(several, "record") +
-                                      " of data.files or of the validation have several answers, but the pipeline " +
-                                      experiment.pipeline.plugin +
-                                      " reads values of one answer in each sequence; write a record for each answer, "
-                                      "with the messages before it as its prompt");
-}
-
 /// The bytes of the previous losses on this host, which each of its ranks with the heads holds, and rank 0 twice while
 /// it saves them and goes on training.
 double bytes_of_losses(const Session& session, const CheckpointConfig& checkpoint, int ranks_with_heads,
@@ -163,6 +150,18 @@ bool freezes(const ShardedModel& model) {
 }
 
 }  // namespace
+
+void refuse_several_answers(const Experiment& experiment, const ActivePipeline& pipeline, const Prepared& data) {
+  if (!data.records || (pipeline.needs.heads.empty() && !pipeline.frozen.contains("value"))) return;
+  const auto has_several = [&](const RecordEntry& entry) { return data.records->has_several_answers(entry); };
+  const auto several = std::ranges::count_if(data.records->entries(), has_several);
+  if (several > 0)
+    throw Error(ExitStatus::data, experiment.file.string() + ": " + counted(several, "record") +
+                                      " of data.files or of the validation have several answers, but the pipeline " +
+                                      experiment.pipeline.plugin +
+                                      " reads values of one answer in each sequence; write a record for each answer, "
+                                      "with the messages before it as its prompt");
+}
 
 Assembly::Assembly(Session& session, const Experiment& experiment, const RunIdentity& identity, const Stages& stages,
                    const std::function<void(const std::string&)>& log)

@@ -87,4 +87,8 @@ BatchRequest batch_request(const Experiment& experiment, const ActivePipeline& p
 std::filesystem::path initial_weights(const Session& session, const Experiment& experiment, const Stages& stages,
                                       const std::string& table, const std::string& weights);
 
+/// Error(data) if the pipeline reads values and a record has several answers: returns and advantages run over the one
+/// answer of a sequence, from its reward at its end.
+void refuse_several_answers(const Experiment& experiment, const ActivePipeline& pipeline, const Prepared& data);
+
 }  // namespace wmtp

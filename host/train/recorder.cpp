@@ -377,11 +377,11 @@ void Recorder::end(ExitStatus status) {
   if (!log_) return;
   progress_.reset();
   log_->end(status);
-  announce_end(status);
+  if (lock_) announce_end(status);  // else the run was not announced
   try {
     finish_trackers();
     print_end(status);
-  } catch (const Error& error) {  // the log, which the run no longer needs, cannot be read
+  } catch (const std::exception& error) {  // the log, which the run no longer needs, cannot be read
     log_warning(experiment_.name + ": " + error.what());
   }
 }

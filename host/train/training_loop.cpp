@@ -117,8 +117,8 @@ void TrainingLoop::save(bool last) {
   if (!last) return;
   const SaveOutcome outcome = *saver_.finish();
   refuse_lost(outcome);
-  if (!outcome.failure.empty()) throw Error(ExitStatus::storage, outcome.failure);
   recorder_.saved(outcome);
+  if (!outcome.failure.empty()) throw Error(ExitStatus::storage, outcome.failure);
 }
 
 void TrainingLoop::publish_model() {

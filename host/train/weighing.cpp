@@ -62,6 +62,7 @@ class Weighing {
         collectives_(channels_),
         step_runner_(model_, pipeline_, channels_, step_runner_config(session.device())) {
     check_value_heads(pipeline_, request.model);
+    refuse_several_answers(experiment_, pipeline_, data_);
     load_model(request.model, model_);
     const BatchRequest batches = batch_request(experiment_, pipeline_, data_, session.device());
     source_ = validation_batches(experiment_, data_, batches);

@@ -39,8 +39,8 @@ ELSEWHERE = {
         "checkpoint export rho1@400 -o rho1-at-400", "generate rho1@140 \"def main(\"",
         "checkpoint merge runs/5-lora/step-000400 -o lora-at-400")},
     **{f"wmtp-host {example}": "e2e.study has studies and results" for example in (
-        "plan experiments/study/text.toml", "study experiments/study/text.toml --jobs 2",
-        "study experiments/study/text.toml --known here.json",
+        "plan experiments/study/text.toml", "study experiments/study/text.toml",
+        "study experiments/study/noise.toml --jobs 2 --known here.json",
         "study experiments/study/text.toml --results here.json --results there.json -o report")},
     "wmtp-host eval paths --suite test.jsonl --judge experiments/study/paths/judge_paths.py":
         "e2e.study trains on paths in a graph and judges answers",

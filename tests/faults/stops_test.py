@@ -335,10 +335,11 @@ def test_a_sweep_whose_reader_has_stopped_reading_hears_a_request(place):
     launcher = subprocess.Popen([HOST, "run", file, "--jobs", "2"], cwd=place.folder, env=clean_environment(),
                                 stdout=subprocess.DEVNULL, stderr=writer)
     try:
-        while not os.read(reader, 4096).count(b"[member 2]"):
-            pass
         wait_for_three_steps(place)
-        os.write(writer, b"x" * 64)  # less than 4 KiB of room: nothing more can be written
+        with open(f"/proc/self/fd/{writer}", "wb", buffering=0, opener=lambda path, flags: os.open(
+                path, flags | os.O_NONBLOCK)) as filler:
+            while filler.write(b"x"):  # a byte at a time, to the last one that fits
+                pass
         end = time.monotonic() + 60
         while "finished" not in [run["status"] for run in place.log.runs()]:
             assert time.monotonic() < end

@@ -65,7 +65,7 @@ def test_each_model_has_cached_losses_of_its_own(place):
         place.run(**changes | {"reference__cache": cache, "references__amateur__cache": cache})
         found.append((place.log.losses(), model_tensors(place.log.folder())))
         files = len(list(place.folder.glob("runs/cache/signals/*")))
-        assert files == (6 if cache else 0), "losses of both, entropies of one; of training and of validation"
+        assert files == (3 if cache else 0), "losses of both, entropies of one"
     assert len({run["config_hash"] for run in place.log.runs()}) == 1
     for losses, model in found[1:]:
         assert losses == found[0][0]

@@ -71,4 +71,4 @@ def test_signals_cached_for_other_offsets_are_not_read(place):
         wanted = known.setdefault(str(offsets), (losses, tensors))
         assert losses == wanted[0]
         assert_tensors_equal(tensors, wanted[1])
-    assert len(list(place.folder.glob("runs/cache/signals/*"))) == 4, "training and validation of each"
+    assert len(list(place.folder.glob("runs/cache/signals/*"))) == 2, "one for each"

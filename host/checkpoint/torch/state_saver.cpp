@@ -193,8 +193,7 @@ void StateSaver::write(Work& work, const std::optional<Error>& not_copied, SaveO
   BackgroundStore store(peers_, work.name);
   const int rank = peers_.rank();
   std::optional<FolderDraft> draft;
-  store.throw_failure_on_any_rank(not_copied);
-  const std::filesystem::path folder = open_draft(store, work, draft);
+  const std::filesystem::path folder = open_draft(store, work, not_copied, draft);
   std::vector<SavedSlice> saved_slices = cut_into_slices(work.flats, work.named_tensors, rank);
   std::string report;
   store.throw_failure_on_any_rank(failure_of([&] {
@@ -216,8 +215,10 @@ void StateSaver::write(Work& work, const std::optional<Error>& not_copied, SaveO
     failure = failure_of([&] {
       publish(work, *draft, manifest);
       clear_older(outcome);
+      const auto is_own = [&](const auto& warning) { return warning.second.starts_with(work.target.string() + ": "); };
       if (std::ranges::find(outcome.damaged, work.target) != outcome.damaged.end())
-        throw Error(ExitStatus::storage, outcome.warnings.front().second + "; it was damaged while it was written");
+        throw Error(ExitStatus::storage,
+                    std::ranges::find_if(outcome.warnings, is_own)->second + "; it was damaged while it was written");
       for (const std::filesystem::path& one : list_checkpoints(run_folder_)) kept.push_back(one.filename().string());
       crash_here(CrashPoint::deleted);
     });
@@ -243,8 +244,10 @@ void StateSaver::describe(const Work& work, const std::filesystem::path& folder,
 
 /// Returns the folder of this rank's writer; writers create theirs.
 std::filesystem::path StateSaver::open_draft(BackgroundStore& store, const Work& work,
+                                             const std::optional<Error>& not_copied,
                                              std::optional<FolderDraft>& draft) const {
   store.throw_failure_on_any_rank(failure_of([&] {
+    if (not_copied) throw *not_copied;
     if (!is_writer()) return;
     draft.emplace(work.target);
     if (peers_.rank() == 0) crash_here(CrashPoint::draft_made);

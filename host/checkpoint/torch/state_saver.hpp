@@ -96,7 +96,8 @@ class StateSaver {
   void copy(std::vector<StateFlat>& flats, SaveMode mode);
   void write(Work& work, const std::optional<Error>& not_copied, SaveOutcome& outcome);
   bool is_writer() const { return writers_.writer_for(peers_.rank()) == peers_.rank(); }
-  std::filesystem::path open_draft(BackgroundStore& store, const Work& work, std::optional<FolderDraft>& draft) const;
+  std::filesystem::path open_draft(BackgroundStore& store, const Work& work, const std::optional<Error>& not_copied,
+                                   std::optional<FolderDraft>& draft) const;
   void add_reports(const std::vector<std::string>& reports, Manifest& manifest) const;
   static void describe(const Work& work, const std::filesystem::path& folder, SaveOutcome& outcome);
   static void publish(const Work& work, FolderDraft& draft, const Manifest& manifest);

@@ -131,7 +131,7 @@ std::string Peers::open_store(const RankEnvironment& environment, milliseconds t
   } catch (const Error& error) {
     if (error.status() != ExitStatus::peer) throw;
     throw Error(error.status(), here + ": no rendezvous of " + std::to_string(size_) + " ranks: " + error.what());
-  } catch (const std::exception& error) {  // of c10d
+  } catch (const c10::Error& error) {
     if (!environment.agent_store) throw;
     throw Error(ExitStatus::peer, here + ": no rendezvous of " + std::to_string(size_) +
                                       " ranks: the store of torchrun's agent at " + rendezvous_text(environment) +
