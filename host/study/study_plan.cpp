@@ -58,13 +58,14 @@ EarlierRuns earlier_runs(const Study& study, const JobRequest& request, const Ca
   };
   EarlierRuns found{by_seed(pilot_runs(study, seeds(""))), std::vector<int64_t>(study.members.size())};
   std::vector<RunBySeed> tuned = by_seed(tuned_runs(study, seeds(study.name + "-")));
+  const std::vector<int64_t> of_tuning = seeds(study.name + "-tuning-");
   for (size_t i = 0; i < study.members.size(); ++i) {
     const bool is_tuned = !study.members[i].tuned.empty();
     const RunBySeed& own = is_tuned ? tuned[i] : found.runs[i];
     found.counted[i] = std::ranges::count_if(study.seeds, [&](int64_t seed) { return own.contains(seed); });
     if (!is_tuned) continue;
     for (const StudyRun& run : tuning_runs(study, i, tuned_choices(study, i)))
-      found.counted[i] += newest(run, /*may_lack_data=*/false) != 0;
+      found.counted[i] += has(of_tuning, run.seed) && newest(run, /*may_lack_data=*/false) != 0;
     tuned[i].merge(found.runs[i]);
     found.runs[i] = std::move(tuned[i]);
   }
