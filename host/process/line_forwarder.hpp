@@ -12,7 +12,7 @@
 
 namespace wmtp {
 
-/// How long a process that was requested to stop waits for whoever reads its output.
+/// How long a process that was requested to stop waits for the reader of its output.
 inline constexpr int patience_with_reader_ms = 1000;
 
 class LineSink {

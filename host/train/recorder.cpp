@@ -292,9 +292,14 @@ void Recorder::saved(const SaveOutcome& outcome) {
     log_->checkpoint(outcome.step, outcome.folder, bytes_below(outcome.folder), "kept");
   else
     event("warning", "checkpoint_failed", outcome.step, "checkpoint not written: " + outcome.failure);
-  for (const auto& [folders, state] : {std::pair(&outcome.deleted, "deleted"), std::pair(&outcome.damaged, "damaged")})
-    for (const std::filesystem::path& gone : *folders)
-      log_->checkpoint(parse_checkpoint_step(gone.filename().string()), gone, 0, state);
+  const auto is_gone = [&](const std::filesystem::path& folder, const char* state) {
+    log_->checkpoint(parse_checkpoint_step(folder.filename().string()), folder, 0, state);
+  };
+  for (const std::filesystem::path& folder : outcome.deleted) is_gone(folder, "deleted");
+  for (const auto& [folder, reason] : outcome.damaged) {
+    is_gone(folder, "damaged");
+    event("warning", "checkpoint_damaged", outcome.step, folder.string() + ": " + reason);
+  }
   for (const auto& [kind, message] : outcome.warnings) event("warning", kind, outcome.step, message);
   if (!outcome.failure.empty()) return;
   log_->metrics(outcome.step, {{"perf/checkpoint_stall_seconds", outcome.stall_seconds},

@@ -215,10 +215,9 @@ void StateSaver::write(Work& work, const std::optional<Error>& not_copied, SaveO
     failure = failure_of([&] {
       publish(work, *draft, manifest);
       clear_older(outcome);
-      const auto is_own = [&](const auto& warning) { return warning.second.starts_with(work.target.string() + ": "); };
-      if (std::ranges::find(outcome.damaged, work.target) != outcome.damaged.end())
+      if (const auto own = outcome.damaged.find(work.target); own != outcome.damaged.end())
         throw Error(ExitStatus::storage,
-                    std::ranges::find_if(outcome.warnings, is_own)->second + "; it was damaged while it was written");
+                    own->first.string() + ": " + own->second + "; it was damaged while it was written");
       for (const std::filesystem::path& one : list_checkpoints(run_folder_)) kept.push_back(one.filename().string());
       crash_here(CrashPoint::deleted);
     });
@@ -281,8 +280,7 @@ void StateSaver::clear_like_rank0(const std::vector<std::string>& kept) const {
 
 void StateSaver::clear_older(SaveOutcome& outcome) const {
   const auto damaged = [&](const std::filesystem::path& was, const std::filesystem::path&, const std::string& reason) {
-    outcome.damaged.push_back(was);
-    outcome.warnings.emplace_back("checkpoint_damaged", was.string() + ": " + reason);
+    outcome.damaged[was] = reason;
   };
   try {
     apply_retention(run_folder_, keep_, damaged, outcome.deleted);

@@ -59,9 +59,10 @@ struct SaveRequest {
 struct SaveOutcome {
   int64_t step = 0;
   std::filesystem::path folder;
-  std::string failure;     ///< why the folder was not written, equal on all ranks; "" on success
-  bool rank_lost = false;  ///< whether the cause is the loss of a rank
-  std::vector<std::filesystem::path> deleted, damaged;        ///< [rank 0] older checkpoints; those that were set aside
+  std::string failure;                         ///< why the folder was not written, equal on all ranks; "" on success
+  bool rank_lost = false;                      ///< whether the cause is the loss of a rank
+  std::vector<std::filesystem::path> deleted;  ///< [rank 0] older checkpoints
+  std::map<std::filesystem::path, std::string> damaged;       ///< [rank 0] those that were set aside, and why
   std::vector<std::pair<std::string, std::string>> warnings;  ///< [rank 0] kind of event, and message
   double seconds = 0;                                         ///< from begin() to the end of the save's thread
   double stall_seconds = 0;  ///< time that training was blocked in begin, wait_for_copies and finish

@@ -37,7 +37,7 @@ TEST_F(RunLockTest, IsHeldWhileItExists) {
   EXPECT_FALSE(RunLock::is_held(folder_));
 }
 
-TEST_F(RunLockTest, IsNotHeldByWhoeverAsks) {
+TEST_F(RunLockTest, IsNotHeldByAProcessThatOnlyAsks) {
   { const RunLock ended(folder_); }
   const FileDescriptor asks(open((folder_ / "lock").c_str(), O_RDONLY | O_CLOEXEC));
   ASSERT_EQ(flock(asks.get(), LOCK_SH | LOCK_NB), 0);
