@@ -93,6 +93,16 @@ bool reads_own_heads(const std::string& table, const Experiment& experiment, con
   }
 }
 
+std::vector<ModelConfig> models_of(const Experiment& experiment) {
+  std::vector<ModelConfig> models{experiment.model};
+  for (const auto& [table, frozen] : frozen_tables(experiment)) {
+    if (!frozen->given) continue;
+    const Experiment* const stage = experiment.stage(table);
+    models.push_back(frozen->model ? *frozen->model : stage ? stage->model : experiment.model);
+  }
+  return models;
+}
+
 Experiment with_shapes_of_weights(Experiment experiment, const std::filesystem::path& database) {
   const Experiment stated = experiment;
   const auto read = [&](const std::string& table, FrozenConfig& frozen) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "experiment/experiment.hpp"
 
@@ -22,6 +23,9 @@ FrozenShape frozen_shape(const std::string& table, const Experiment& experiment,
 /// Whether the own heads of the reference of `table` are read. False if there is none or it cannot be read, which the
 /// check of the inputs reports.
 bool reads_own_heads(const std::string& table, const Experiment& experiment, const std::filesystem::path& database);
+
+/// The shapes of the policy and of the given frozen models: the policy's where only weights tell one.
+std::vector<ModelConfig> models_of(const Experiment& experiment);
 
 /// The experiment, with what only the weights of its frozen models tell: their shapes, and whether own heads are read.
 /// What cannot be read stays, which the check of the inputs reports.

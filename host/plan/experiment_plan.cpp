@@ -7,6 +7,7 @@
 #include "data/tokens/step_count.hpp"
 #include "data/tokens/text_plan.hpp"
 #include "data/tokens/token_split.hpp"
+#include "job/frozen_shape.hpp"
 #include "job/input_checks.hpp"
 
 namespace wmtp {
@@ -148,15 +149,10 @@ std::vector<PlannedVariant> divided_layouts(const Experiment& experiment, const 
     });
   };
   const StepRequest& q = variant_of(Strategy::full_shard).request;
-  std::vector<const ModelConfig*> shapes{&experiment.model};
-  for (const auto& [table, frozen] : frozen_tables(experiment))
-    if (frozen->given && frozen->model)
-      shapes.push_back(&*frozen->model);
-    else if (const Experiment* const stage = experiment.stage(table))
-      shapes.push_back(&stage->model);
+  const std::vector<ModelConfig> shapes = models_of(experiment);
   const auto can_divide = [&](const ParallelConfig& parallel) {
     const int64_t ranks = ranks_per_sequence(parallel);
-    const auto fits = [&](const ModelConfig* shape) { return block_misfit(*shape, parallel).empty(); };
+    const auto fits = [&](const ModelConfig& shape) { return block_misfit(shape, parallel).empty(); };
     return std::ranges::all_of(shapes, fits) && q.ranks / q.hosts % ranks == 0 && q.sequence_length % ranks == 0 &&
            q.sequence_length / ranks >= last_offset(experiment.model);
   };

@@ -20,18 +20,6 @@ std::string ranks_text(const LocalRanks& ranks) {
   return counted(ranks.ranks, "rank") + " of " + mebibytes(ranks.planned_bytes) + (ranks.ranks == 1 ? "" : " each");
 }
 
-/// The policy and the given frozen models. If a shape is known only from weights that cannot be read, the policy's is
-/// used.
-std::vector<ModelConfig> models_of(const Experiment& experiment) {
-  std::vector<ModelConfig> models{experiment.model};
-  for (const auto& [table, frozen] : frozen_tables(experiment)) {
-    if (!frozen->given) continue;
-    const Experiment* const stage = experiment.stage(table);
-    models.push_back(frozen->model ? *frozen->model : stage ? stage->model : experiment.model);
-  }
-  return models;
-}
-
 /// Upper bound on the bytes per rank, far above any plan: 16 copies of the parameters in fp32, and for each token of
 /// the micro-batch 16 vectors of both widths in each block and 4 rows of logits.
 double at_most(const ModelConfig& model, const TrainConfig& train) {
