@@ -6,6 +6,7 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
+#include "data/tokens/corpus.hpp"
 #include "experiment/load/load.hpp"
 #include "huggingface/hf_config.hpp"
 #include "huggingface/initial_weights.hpp"
@@ -78,6 +79,15 @@ LoadRequest load_request(const Catalog& catalog, std::filesystem::path file, std
     if (weights.starts_with("run:")) return std::nullopt;  // that run may be trained later
     const std::filesystem::path found = resolve_weights(weights, experiment, {});
     return std::filesystem::is_directory(found) ? stated_shape(found) : std::nullopt;  // [model] states that of a file
+  };
+  request.default_validation = [](const Experiment& experiment) {
+    std::vector<std::string> files;
+    try {
+      for (const std::filesystem::path& file : split_text(experiment).validation) files.push_back(file.string());
+    } catch (const Error& error) {
+      if (error.status() != ExitStatus::data) throw;  // of data that are not here; the checks of inputs report it
+    }
+    return files;
   };
   return request;
 }

@@ -19,6 +19,7 @@ class Loader {
       : describe_(request.describe_plugin),
         check_(request.check_plugin),
         read_weights_shape_(request.read_weights_shape),
+        default_validation_(request.default_validation),
         texts_(texts) {}
 
   struct Loaded {
@@ -78,14 +79,27 @@ class Loader {
   /// contain the same problems.
   static void hold_out(Experiment& e, const LoadRequest& request) {
     if (e.data.kind == DataKind::random) return;
-    std::vector<std::string>& held_out = e.data.kind == DataKind::records ? e.data.hold_out : e.data.exclude;
-    for (const std::string& pattern : request.held_out) {
-      const auto known = [&](const std::string& one) { return e.resolve(one) == pattern; };
-      if (std::none_of(held_out.begin(), held_out.end(), known)) held_out.push_back(pattern);
+    const bool has_records = e.data.kind == DataKind::records;
+    std::vector<std::string>& held_out = has_records ? e.data.hold_out : e.data.exclude;
+    for (const HeldOutFiles& files : request.held_out) {
+      const auto known = [&](const std::string& one) { return e.resolve(one) == files.pattern; };
+      if (files.has_records == has_records && std::none_of(held_out.begin(), held_out.end(), known))
+        held_out.push_back(files.pattern);
     }
-    if (e.data.kind == DataKind::records && request.hold_out_problems) e.data.hold_out_problems = true;
-    if (e.data.kind != DataKind::records)
-      e.data.hold_out_share = std::max(e.data.hold_out_share, request.hold_out_share);
+    if (has_records && request.hold_out_problems) e.data.hold_out_problems = true;
+    if (!has_records) e.data.hold_out_share = std::max(e.data.hold_out_share, request.hold_out_share);
+  }
+
+  /// What a stage of `e` does not train on. `is_good`: no error was found in `e`.
+  std::vector<HeldOutFiles> held_out_of_stages(const Experiment& e, const LoadRequest& parent, bool is_good) const {
+    std::vector<HeldOutFiles> held_out = parent.held_out;
+    const bool has_records = e.data.kind == DataKind::records;
+    for (const auto* patterns : {&e.validation.files, &e.data.hold_out})
+      for (const std::string& pattern : *patterns) held_out.push_back({e.resolve(pattern).string(), has_records});
+    const bool is_default = e.validation.given && e.validation.files.empty() && e.validation.share == 0;
+    if (is_default && is_good && !has_records && e.data.kind != DataKind::random && default_validation_)
+      for (const std::string& file : default_validation_(e)) held_out.push_back({file, has_records});
+    return held_out;
   }
 
   /// Tables that name the same file share one stage.
@@ -95,14 +109,14 @@ class Loader {
     std::map<std::filesystem::path, LoadedStage> loaded;
     std::vector<std::pair<std::string, std::string>> named{{"model", e.model.experiment}};
     for (const auto& [table, frozen] : frozen_tables(e)) named.emplace_back(table, frozen->experiment);
+    std::erase_if(named, [](const auto& one) { return one.second.empty(); });
+    if (named.empty()) return;
+    const std::vector<HeldOutFiles> held_out = held_out_of_stages(e, parent, is_parent_good);
     for (const auto& [table, file] : named) {
-      if (file.empty()) continue;
       const TomlPosition position = bound.position(table + ".experiment");
       LoadRequest request;
       request.file = parent.file.parent_path() / file;
-      request.held_out = parent.held_out;
-      for (const auto* patterns : {&e.validation.files, &e.data.hold_out})
-        for (const std::string& pattern : *patterns) request.held_out.push_back(e.resolve(pattern).string());
+      request.held_out = held_out;
       const bool by_problem = e.data.kind == DataKind::records && e.validation.given && e.validation.files.empty();
       request.hold_out_problems = parent.hold_out_problems || e.data.hold_out_problems || by_problem;
       request.hold_out_share = std::max(parent.hold_out_share, held_out_share(e));
@@ -150,6 +164,7 @@ class Loader {
   const DescribePlugin& describe_;
   const CheckPlugin& check_;
   const ReadWeightsShape& read_weights_shape_;
+  const DefaultValidation& default_validation_;
   SourceTexts& texts_;
   Diagnostics diagnostics_;
 };

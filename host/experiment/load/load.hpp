@@ -33,18 +33,28 @@ using CheckPlugin = std::function<PluginCheckResult(const PluginSetting& plugin,
 /// the weights are no such folder. Error(data) if it cannot be used.
 using ReadWeightsShape = std::function<std::optional<ModelConfig>(const Experiment& experiment)>;
 
+/// The validation files of an experiment of text or tokens that states neither `files` nor `share`: absolute paths.
+using DefaultValidation = std::function<std::vector<std::string>(const Experiment& experiment)>;
+
+/// An absolute pattern of files on which the experiments that name a stage validate.
+struct HeldOutFiles {
+  std::string pattern;
+  bool has_records = false;  ///< otherwise text or token ids
+};
+
 struct LoadRequest {
   std::filesystem::path file;
   std::vector<std::string> overrides;  ///< "a.b=value"
   DescribePlugin describe_plugin;
-  std::vector<std::string> held_out;  ///< stages: absolute patterns of the validation files of their parents
+  std::vector<HeldOutFiles> held_out;  ///< stages: by their parents
   CheckPlugin check_plugin = {};
   bool hold_out_problems = false;  ///< stages: a parent holds out 1 problem of records in 20
   double hold_out_share = 0;       ///< stages: last share of each text file held out by a parent
   SourceTexts* texts = nullptr;    ///< source of files; nullptr: the file system
   std::string name_suffix = {};    ///< appended to the name, for members of a sweep
   ReadWeightsShape read_weights_shape = {};
-  const PastExperiment* past = nullptr;  ///< not null: the file's weighting, for that experiment (read_document)
+  DefaultValidation default_validation = {};  ///< without it, stages train on such files
+  const PastExperiment* past = nullptr;       ///< not null: the file's weighting, for that experiment (read_document)
 };
 
 /// Error(usage) that lists all errors, each as

@@ -107,6 +107,31 @@ TEST_F(Stages, ExcludeTheValidationFilesOfTheirParents) {
   EXPECT_EQ(e.stage("reference")->stage("reference")->data.exclude[2], folder_ / "own/*.py");
 }
 
+TEST_F(Stages, ExcludeTheFilesOnWhichTheirParentsValidateByDefault) {
+  write("b.toml", parent_.substr(0, parent_.find("[reference]")) + "[reference]\nexperiment = \"c.toml\"\n");
+  write("c.toml", text_experiment);
+  const auto exclude = [&](const std::string& validation) {
+    LoadRequest request{write("a.toml", parent_ + validation), {}, known_plugin, {}, asked_plugin};
+    request.default_validation = [](const Experiment& e) { return std::vector<std::string>{"/of/" + e.name}; };
+    const Experiment e = load_experiment(request);
+    EXPECT_EQ(e.stage("reference")->data.exclude, e.stage("reference")->stage("reference")->data.exclude);
+    return e.stage("reference")->data.exclude;
+  };
+  EXPECT_EQ(exclude("[validation]\nevery_steps = 5\n"), std::vector<std::string>{"/of/words"});
+  EXPECT_EQ(exclude("[validation]\nfiles = [\"/x\"]\n"), std::vector<std::string>{"/x"});
+  EXPECT_TRUE(exclude("[validation]\nshare = 0.2\n").empty());
+  EXPECT_TRUE(exclude("").empty());
+}
+
+TEST_F(Stages, OfRecordsHoldOutNoTexts) {
+  const std::string records = with(with(text_experiment, "kind = \"text\"", "kind = \"records\""), "baseline", "rho1");
+  write("b.toml", records + "[reference]\nexperiment = \"c.toml\"\n[validation]\nfiles = [\"/held.jsonl\"]\n");
+  write("c.toml", text_experiment);
+  const Experiment e = load(parent_ + "[validation]\nfiles = [\"/held.py\"]\n");
+  EXPECT_TRUE(e.stage("reference")->data.hold_out.empty());
+  EXPECT_EQ(e.stage("reference")->stage("reference")->data.exclude, std::vector<std::string>{"/held.py"});
+}
+
 TEST_F(Stages, ExcludeTheShareOfEachFileThatTheirParentsHoldOut) {
   const auto stage = [&](const std::string& text) { return *load(text).stage("reference"); };
   write("b.toml", parent_.substr(0, parent_.find("[reference]")) + "[reference]\nexperiment = \"c.toml\"\n");
