@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 
 #include "base/shell_text.hpp"
 #include "base/text.hpp"
@@ -121,6 +122,7 @@ class Reader {
     }
     std::vector<SweepMember> found;
     for (const Choice& choice : all) found.push_back(member_of(choice));
+    number_equal_names(found);
     return found;
   }
 
@@ -205,6 +207,23 @@ class Reader {
         member.suffix += "-" + name_part(key.substr(key.rfind('.') + 1)) + "-" + name_part(toml_of(*value));
     }
     return member;
+  }
+
+  /// Runs of one name count as seeds of one experiment. Names lack what no name may contain, such as the sign in
+  /// "ce > 1" and "ce < 1".
+  static void number_equal_names(std::vector<SweepMember>& members) {
+    std::map<std::string, std::vector<std::string>> settings_by_name;
+    for (SweepMember& member : members) {
+      std::string name, settings;
+      for (const std::string& change : member.overrides) {
+        if (change.starts_with("name=")) name = change;
+        if (!change.starts_with("seed=")) settings += change + "\n";
+      }
+      std::vector<std::string>& known = settings_by_name[name + "\n" + member.suffix];
+      const auto place = std::ranges::find(known, settings);
+      if (place != known.begin()) member.suffix += "-" + std::to_string(place - known.begin() + 1);
+      if (place == known.end()) known.push_back(settings);
+    }
   }
 
   Diagnostics& diagnostics_;

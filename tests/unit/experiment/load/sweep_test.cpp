@@ -29,6 +29,20 @@ TEST_F(Sweep, HasAllCombinationsWithTheFirstKeySlowest) {
   EXPECT_EQ(found[0].suffix, found[1].suffix) << "no name contains the seed";
 }
 
+TEST_F(Sweep, NumbersMembersWhoseNamesWouldBeEqual) {
+  const auto found = members("[sweep]\npipeline.weight = [\"ce > 1\", \"ce < 1\", \"ce\"]\nseed = [1, 2]\n");
+  ASSERT_EQ(found.size(), 6u);
+  EXPECT_EQ(found[0].suffix, "-weight-ce1");
+  EXPECT_EQ(found[1].suffix, "-weight-ce1") << "another seed";
+  EXPECT_EQ(found[2].suffix, "-weight-ce1-2");
+  EXPECT_EQ(found[3].suffix, "-weight-ce1-2");
+  EXPECT_EQ(found[4].suffix, "-weight-ce");
+  const auto named = members(
+      "[sweep]\n[[sweep.members]]\nname = \"a\"\nmodel.dim = 32\n[[sweep.members]]\n"
+      "name = \"b\"\nmodel.dim = 64\n");
+  EXPECT_EQ(named[0].suffix + named[1].suffix, "");
+}
+
 TEST_F(Sweep, AcceptsValuesOfEveryKind) {
   const auto found = members(
       "[sweep]\n\"model.heads\" = [2]\npipeline = {plugin = [\"baseline\"]}\noptimizer.betas = [[0.9, 0.95]]\n"
