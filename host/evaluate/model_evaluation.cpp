@@ -171,8 +171,9 @@ SuiteResult evaluate_suite(const SuiteRequest& request, const std::filesystem::p
           ? judge_with_program({request.judge, request.suite, request.python}, suite, samples)
           : judge(suite, samples, sandbox ? &*sandbox : nullptr, request.jobs, extraction_named(request.extract));
   const int64_t not_counted = sandbox ? leave_out_unjudged(samples, judged, *sandbox) : 0;
-  SuiteResult result{suite.size(), not_counted, compute_score(suite, samples, judged, request.ks), {}};
+  // First: there is no score if an answer that is not counted was the only one to its problem.
   if (!request.output.empty()) write_results(request.output, suite, samples, judged);
+  SuiteResult result{suite.size(), not_counted, compute_score(suite, samples, judged, request.ks), {}};
   if (model.run_id > 0) log_answers(database, model.run_id, run_key, request, suite, samples, judged);
   if (request.extract.empty()) return result;
   for (const auto& [name, extraction] : extractions) {

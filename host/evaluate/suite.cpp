@@ -1,5 +1,7 @@
 #include "evaluate/suite.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 
@@ -51,6 +53,12 @@ class Fields {
   }
 
   bool has(const char* name) const { return find_field(object_, name); }
+
+  void refuse_unread(const char* name) {
+    const Json* value = find_field(object_, name);
+    if (value && !value->empty() && *value != "")
+      mistakes_.add(line_, name, value, "none: it is not read, and the answer may depend on it; add it to the prompt");
+  }
 
   /// Reads messages and tools; `answer`: see RecordFields::read_prompt.
   void chat(Prompt& prompt, std::string* answer) {
@@ -129,13 +137,20 @@ void read_messages(Fields& fields, Problem& problem) {
   fields.chat(problem.prompt, has_answer ? nullptr : &*problem.answer);
 }
 
+// What a question may be about; a whole prompt has it.
+constexpr const char* unread_fields[] = {"context", "choices", "options", "history", "system",
+                                         "image",   "images",  "audio",   "video",   "documents"};
+
 void read_question(Fields& fields, Problem& problem) {
+  for (const char* name : unread_fields) fields.refuse_unread(name);
+  fields.refuse_unread("input");
   problem.prompt.instruction = fields.text("question");
   make_chat(problem.prompt);
   problem.answer = fields.text("answer");
 }
 
 void read_record(Fields& fields, Problem& problem) {
+  for (const char* name : unread_fields) fields.refuse_unread(name);
   problem.prompt.instruction = fields.text("instruction");
   problem.prompt.input = fields.text_or_nothing("input");
   problem.answer = fields.text("output");
@@ -184,13 +199,14 @@ std::string sample_id(Fields& fields, const std::map<std::string, size_t>& place
 
 Suite read_suite(const std::filesystem::path& file) {
   Suite suite;
-  std::map<std::string, int64_t> lines;
+  std::map<std::string, std::pair<int64_t, size_t>> places;  // of a task: its line, and its place among the problems
   const Format* format = nullptr;
   JsonlMistakes mistakes(file);
-  const std::vector<std::string> wanted{"task_id",    "prompt",       "entry_point",     "test",        "text",
-                                        "test_list",  "test_imports", "test_setup_code", "messages",    "tools",
-                                        "question",   "answer",       "input",           "instruction", "output",
-                                        "is_correct", "completion"};
+  std::vector<std::string> wanted{"task_id",    "prompt",       "entry_point",     "test",        "text",
+                                  "test_list",  "test_imports", "test_setup_code", "messages",    "tools",
+                                  "question",   "answer",       "input",           "instruction", "output",
+                                  "is_correct", "completion"};
+  std::ranges::copy(unread_fields, std::back_inserter(wanted));
   for_each_json_text(file, wanted, mistakes, [&](int64_t line, const Json& object, std::string_view text) {
     Fields fields(line, object, text, mistakes);
     const Format* here = format_of(fields);
@@ -210,11 +226,14 @@ Suite read_suite(const std::filesystem::path& file) {
     problem.line = text;
     const bool needs_id = here->runs_programs && !here->has_template;
     problem.task_id = needs_id || fields.has("task_id") ? fields.task_id() : "line " + std::to_string(line);
-    const auto [place, is_new] = lines.emplace(problem.task_id, line);
-    if (!is_new && !here->runs_programs) return;
-    if (!is_new && !problem.task_id.empty())
-      mistakes.add(line, "task_id", "\"" + problem.task_id + "\" is already on line " + std::to_string(place->second));
-    suite.problems.push_back(std::move(problem));
+    const auto [place, is_new] = places.emplace(problem.task_id, std::pair(line, suite.problems.size()));
+    if (is_new) return suite.problems.push_back(std::move(problem));
+    const auto& [first_line, first] = place->second;
+    const bool is_another_answer = !here->runs_programs && suite.problems[first].prompt == problem.prompt;
+    if (!is_another_answer && !problem.task_id.empty())
+      mistakes.add(line, "task_id",
+                   "\"" + problem.task_id + "\" is already on line " + std::to_string(first_line) +
+                       (here->runs_programs ? "" : ", with another question"));
   });
   mistakes.raise();
   if (suite.problems.empty()) throw Error(ExitStatus::data, file.string() + ": contains no problem");

@@ -110,6 +110,10 @@ def test_an_answer_that_imports_a_module_which_python_lacks_is_not_counted(place
     assert json.loads(ended.out) | {"pass_at": 0} == {"problems": 2, "samples": 3, "passed": 2, "timed_out": 0,
                                                       "not_counted": 1, "pass_at": 0}
     assert f"1 answer not counted: " in ended.err and f"lacks modules that they import ({lacks[0]})" in ended.err
+    alone = samples(place, [("t/0", f"    import {lacks[0]}\n" + RIGHT), ("t/1", RIGHT)])
+    ended = place.host("eval", "--suite", suite, "--samples", alone, "-o", "results.jsonl", wanted=4)
+    assert f"({lacks[0]})" in ended.err and "1 of 2 problems have no sample" in ended.err
+    assert json.loads((place.folder / "results.jsonl").read_text())["task_id"] == "t/1", "what was judged is kept"
 
 
 @pytest.mark.parametrize("folder, mask", [(".", 0o022), ("temporary", 0o022), ("/tmp", 0o177)])

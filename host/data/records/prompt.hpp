@@ -12,6 +12,8 @@ struct Prompt {
   bool has_whole_prompt = false;   ///< `instruction` is a prompt rather than a part of one
   OrderedJson messages;            ///< of a chat, each with role and content; otherwise null
   OrderedJson tools;               ///< of a chat: descriptions of tools, or null
+
+  bool operator==(const Prompt&) const = default;
 };
 
 /// A text that no template changes.

@@ -159,6 +159,32 @@ TEST_F(SuiteTest, OfRecordsHasTheFirstRightAnswerOfEachProblem) {
   EXPECT_EQ(suite.problems[1].task_id, "line 4");
 }
 
+TEST_F(SuiteTest, AnswersToOneTaskHaveOneQuestion) {
+  const std::string suite = R"({"question": "1+1?", "answer": "2", "task_id": "sums"})"
+                            "\n"
+                            R"({"question": "1+1?", "answer": "two", "task_id": "sums"})"
+                            "\n";
+  EXPECT_EQ(read_suite(put("suite.jsonl", suite)).problems.size(), 1u);
+  const std::string other = R"({"question": "2+2?", "answer": "4", "task_id": "sums"})"
+                            "\n";
+  expect_has(refused([&] { read_suite(put("other.jsonl", suite + other)); }),
+             {"line 3", "\"sums\" is already on line 1, with another question"});
+}
+
+TEST_F(SuiteTest, RefusesFieldsOnWhichAnAnswerDependsAndThatAreNotAsked) {
+  const auto refusal_of = [&](const std::string& fields) {
+    return refused([&] { read_suite(put("suite.jsonl", "{" + fields + "}\n")); });
+  };
+  const std::string unread = "none: it is not read, and the answer may depend on it";
+  expect_has(refusal_of(R"("question": "Who?", "answer": "Ann", "context": "Ann won.")"), {"context", unread});
+  expect_has(refusal_of(R"("question": "Which?", "answer": "B", "choices": ["x", "y"])"), {"choices", unread});
+  expect_has(refusal_of(R"("question": "Which?", "answer": "B", "input": "x or y")"), {"input", unread});
+  expect_has(refusal_of(R"("instruction": "Who?", "output": "Ann", "history": [["a", "b"]])"), {"history", unread});
+  const std::string empty = R"({"question": "1+1?", "answer": "2", "context": "", "history": []})"
+                            "\n";
+  EXPECT_EQ(read_suite(put("suite.jsonl", empty)).problems.size(), 1u);
+}
+
 const std::string question = R"({"role": "user", "content": "1+1?"})";
 
 TEST_F(SuiteTest, OfMessagesHasTheAnswerInAFieldOrAsTheLastMessage) {
