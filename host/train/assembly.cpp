@@ -96,7 +96,11 @@ void refuse_misfit_of_steps(const Experiment& experiment, int64_t steps) {
                                        ": [log] profile_step = " + std::to_string(experiment.log.profile_step) +
                                        " is after the last step of a run of " + std::to_string(steps) + "; lower it");
   const ScheduleConfig& schedule = experiment.schedule;
-  if (schedule.name == Schedule::wsd && schedule.warmup_steps + schedule.stable_steps >= steps)
+  if (schedule.warmup_steps >= steps)
+    throw Error(ExitStatus::usage, experiment.file.string() +
+                                       ": [schedule] warmup_steps = " + std::to_string(schedule.warmup_steps) +
+                                       " take all of a run of " + std::to_string(steps) + "; lower them");
+  if (schedule.warmup_steps + schedule.stable_steps >= steps)
     throw Error(ExitStatus::usage,
                 experiment.file.string() + ": [schedule] warmup_steps = " + std::to_string(schedule.warmup_steps) +
                     " and stable_steps = " + std::to_string(schedule.stable_steps) +
@@ -140,6 +144,20 @@ void check_previous_losses(Session& session, const Experiment& experiment, const
                 " the run reads no token twice, so that it is always the present loss");
 }
 
+/// Error(data) if no record says whether its answer is right, and something learns from nothing else: its loss would be
+/// 0 everywhere.
+void refuse_unknown_outcomes(const Experiment& experiment, const ActivePipeline& pipeline, const Prepared& data) {
+  const auto learns_outcome = [](const ValueHead& head) { return head.meaning == "value"; };
+  const bool is_value = !pipeline.needs.pairs && std::ranges::any_of(pipeline.needs.heads, learns_outcome);
+  const bool is_auxiliary = pipeline.auxiliary_loss && pipeline.auxiliary_loss->needs.correct;
+  const auto is_known = [](const RecordEntry& entry) { return entry.correct >= 0; };
+  if (!data.records || (!is_value && !is_auxiliary) || std::ranges::any_of(data.records->entries(), is_known)) return;
+  throw Error(ExitStatus::data, experiment.file.string() + ": no record of data.files has is_correct, but " +
+                                    (is_value ? "the value head of pipeline '" + pipeline.name
+                                              : "auxiliary loss '" + pipeline.auxiliary_loss->name) +
+                                    "' learns from right and wrong answers; add it to the records");
+}
+
 bool freezes(const ShardedModel& model) {
   return std::ranges::any_of(parameter_sets(model), [](const ParameterSet& set) { return !set.trains; });
 }
@@ -172,6 +190,7 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const RunIden
       data_(open_data(session, experiment, pipeline_.reads(Signal::data_weight), log)),
       model_(build_policy()) {
   refuse_several_answers(experiment, pipeline_, data_);
+  refuse_unknown_outcomes(experiment, pipeline_, data_);
   const BatchRequest request = batch_request(experiment, pipeline_, data_, session.device());
   const int64_t data_ranks = session.data_ranks();
   training_source_ = training_batches(experiment, data_, request, data_ranks);

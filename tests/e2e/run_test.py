@@ -147,14 +147,13 @@ def test_a_program_is_told_the_end_of_a_run(place):
     told.chmod(0o755)
     place.run("--on-end", "./told.sh", **ONE_RANK, train__steps=2)
     place.run("--on-end", "./told.sh", **ONE_RANK, train__steps=2, optimizer__lr=1e30, train__clip_norm=0.0,
-              guard={"max_in_a_row": 1}, wanted=None)
+              guard={"max_in_a_row": 1}, wanted=5)
     killed = place.start("--on-end", "./told.sh", train__steps=100_000, data={"kind": "random"})
     killed.wait_for_step(2)
     os.kill(killed.ranks()[0], signal.SIGKILL)
     killed.wait()
     lines = (place.folder / "told.txt").read_text().splitlines()
-    assert lines[0] == "1 trial finished 0" and lines[1].startswith("2 trial ") \
-        and lines[2] == "3 trial failed 6", lines
+    assert lines == ["1 trial finished 0", "2 trial failed 5", "3 trial failed 6"], lines
     assert "an executable file" in place.host("run", "experiment.toml", "--on-end", "absent", wanted=2).err
 
 
@@ -221,7 +220,7 @@ def test_a_stage_runs_first_and_only_once(place):
     run = place.log.newest("trial")["id"]
     for ratio in place.log.metric("rho1/selection_ratio", run).values():
         assert ratio == pytest.approx(0.6, abs=0.02)
-    for name in ("rho1/excess_mean", "rho1/ce_selected", "rho1/ce_unselected", "weights/mean"):
+    for name in ("rho1/selection_ratio", "rho1/excess_mean", "rho1/ce_selected", "rho1/ce_unselected", "weights/mean"):
         assert set(place.log.metric(name, run)) == set(range(1, 7)), name
 
     place.run(**changes)
@@ -230,6 +229,18 @@ def test_a_stage_runs_first_and_only_once(place):
 
     place.run("--set", "optimizer.lr=0.002", **changes)
     assert names().count("reference") == 1, "another policy, the same stage"
+
+
+def test_a_stage_does_not_train_on_the_files_on_which_the_run_validates_by_default(place):
+    write_corpus(place)
+    place.write({**experiment(**text_changes(model__future_tokens=1, model__layers=2)), "name": "reference"},
+                "reference.toml")
+    place.run(**text_changes(pipeline={"plugin": "rho1", "keep": 0.6}, reference__experiment="reference.toml",
+                             validation={"batches": 2}))
+    excluded = tomllib.loads(place.log.newest("reference")["resolved_toml"])["data"]["exclude"]
+    assert len(excluded) == 2, "one file in 20 of 24, rounded up"
+    assert all(re.fullmatch(r".*/corpus/m\d+\.py", file) for file in excluded)
+    assert "exclude" not in tomllib.loads(place.log.newest("trial")["resolved_toml"])["data"]
 
 
 def test_a_share_of_a_single_file_is_held_out_from_the_run_and_its_stage(place):
@@ -402,6 +413,11 @@ def test_a_profiled_step_after_the_end_is_refused(place):
                             log={"profile_step": 4})
     place.refuse(2, r"\[log\] profile_step = 90 is after the last step of a run of 32; lower it", train__steps=None,
                  train__epochs=1, log={"profile_step": 90}, **ONE_RANK)
+
+
+def test_a_warm_up_of_the_whole_run_is_refused(place):
+    place.refuse(2, r"\[schedule\] warmup_steps = 32 take all of a run of 32; lower them", train__steps=None,
+                 train__epochs=1, schedule={"name": "constant", "warmup_steps": 32}, **ONE_RANK)
 
 
 def test_a_profile_that_cannot_be_written_does_not_end_the_run(place):

@@ -23,7 +23,7 @@ def test_a_missing_token_file_is_named(place):
 
 def test_an_empty_token_file_is_refused(place):
     (place.folder / "tokens.bin").write_bytes(b"")
-    place.refuse_everywhere(4, r"tokens\.bin", "empty|0")
+    place.refuse_everywhere(4, r"tokens\.bin is empty")
 
 
 def test_half_an_id_at_the_end_is_refused(place):
@@ -104,7 +104,7 @@ def test_a_line_of_json_without_text_is_reported_with_its_number(place):
 def test_a_corpus_of_empty_files_is_refused(place):
     for name in ("a.py", "b.py"):
         (place.folder / name).write_text("")
-    place.refuse(4, r"window|empty|too (few|small|short)",
+    place.refuse(4, "fewer than one window",
                  data={"kind": "text", "files": ["*.py"], "tokenizer": {"kind": "byte"}}, model__vocab_size=None)
 
 
@@ -191,6 +191,16 @@ def test_values_of_chats_with_several_answers_are_refused(place):
     changes = records(place, "".join(json.dumps(chat) + "\n" for chat in chats), template="chatml")
     place.refuse(4, "50 records .* have several answers, but the pipeline critic reads values of one",
                  **changes | {"pipeline": {"plugin": "critic", "loss": "monte_carlo"}, "train__sequence_length": 256})
+
+
+@pytest.mark.parametrize("changes, what", [
+    ({"pipeline": {"plugin": "critic", "loss": "monte_carlo"}}, "the value head of pipeline 'critic'"),
+    ({"pipeline": {"plugin": "verifiable", "joint": True}}, "the value head of pipeline 'verifiable'"),
+    ({"auxiliary_loss": {"plugin": "unlikelihood"}}, "auxiliary loss 'unlikelihood'")])
+def test_learning_from_outcomes_that_no_record_has_is_refused(place, changes, what):
+    text = "".join(json.dumps({"instruction": f"Add 1 and {i}.", "output": f"{i + 1}"}) + "\n" for i in range(100))
+    place.refuse(4, f"no record of data.files has is_correct, but {what} learns from right and wrong answers",
+                 **records(place, text) | changes)
 
 
 def test_records_train(place):

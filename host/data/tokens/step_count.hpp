@@ -31,6 +31,7 @@ inline int64_t num_steps(const TrainConfig& train, int64_t num_windows, int64_t 
                 "train.epochs has no meaning for unlimited data (data.kind = \"random\"); set train.steps");
   const double left = train.epochs * double(num_windows) - double(from.position);
   const double steps = left / double(sequences_per_step(train, data_ranks));
+  if (steps > 1e12) throw Error(ExitStatus::usage, "train.epochs gives more than 1e12 steps; lower it");
   // Rounding errors must not add a step to a whole number such as 0.3 * 1,000 / 10.
   const auto whole = int64_t(std::ceil(steps - 1e-9 * std::max(1.0, steps)));
   return std::max<int64_t>(1, from.step + std::max<int64_t>(0, whole));

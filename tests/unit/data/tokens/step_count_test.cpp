@@ -39,5 +39,7 @@ TEST(StepCount, RefusesEpochsOfUnlimitedData) {
   EXPECT_THROW(num_steps(train_of(0, 1), std::numeric_limits<int64_t>::max(), 1), Error);
 }
 
+TEST(StepCount, RefusesMoreStepsThanCanBeCounted) { EXPECT_THROW(num_steps(train_of(0, 1e30), 100, 1), Error); }
+
 }  // namespace
 }  // namespace wmtp
