@@ -484,7 +484,9 @@ class Reader {
       return;
     }
     const auto changes_data = [](const StudyChange& change) {
-      return change.text.starts_with("validation.") || change.text.starts_with("data.");
+      const std::string key = change.text.substr(0, change.text.find('='));
+      return key == "validation.files" || key == "data.files" || key == "data.file" ||
+             key.starts_with("data.arithmetic.");
     };
     const auto validates_by_seed = [](const StudyChange& change) {
       return change.text.starts_with("validation.files=") && has_seed(change.text);
@@ -495,8 +497,8 @@ class Reader {
     if (std::ranges::none_of(study_.tuning.changes, changes_data) &&
         std::ranges::any_of(study_.members, shares_validation))
       diagnostics_.add(entry->position,
-                       "[study.tuning]: \"set\" changes no key of [validation] or [data], so that the data which judge "
-                       "the members would choose their settings",
+                       "[study.tuning]: \"set\" names no other files of [validation] or [data], so that the data which "
+                       "judge the members would choose their settings",
                        "name other data for validation: set.validation.files = [\"others/*.py\"]; or data of each seed "
                        "in [study.set]: validation.files = [\"{seed}/valid.jsonl\"]");
   }

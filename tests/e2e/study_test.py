@@ -174,7 +174,7 @@ def test_a_stage_that_diverges_is_no_result_of_its_members(place):
     """Neither of their runs, nor of their tuning."""
     text = STUDY.replace('pipeline = {plugin = "random", keep = 0.5}',
                          'pipeline = {plugin = "rho1"}\nreference.experiment = "reference.toml"')
-    tuned = text + "tune.optimizer.lr = [1e-3]\n[study.tuning]\nseeds = [8]\nset.validation.batches = 1\n"
+    tuned = text + "tune.optimizer.lr = [1e-3]\n[study.tuning]\nseeds = [8]\nset.data.arithmetic.problems = 300\n"
     study = write(place, text)
     place.write(experiment(name="reference", **{**CHANGES, "optimizer__lr": 1e30, "guard__max_in_a_row": 1}),
                 "reference.toml")
@@ -263,7 +263,7 @@ tune.train.batch_size = [8]
 
 [study.tuning]
 seeds = [8]
-set.validation.batches = 1
+set.data.arithmetic.problems = 300
 """
     study = write(place, text, steps=20)
     ended = place.host("study", study, "--jobs", "2", "-o", "report", timeout=240)

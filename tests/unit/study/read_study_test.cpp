@@ -91,7 +91,11 @@ TEST_F(StudyFile, RefusesTuningThatTouchesWhatJudges) {
   expect_in_order(mistakes(head + plain + tuned),
                   {"member \"tuned\" has keys to tune, but there is no [study.tuning]"});
   expect_in_order(mistakes(head + plain + tuned + "[study.tuning]\nseeds = [11]\n"),
-                  {"changes no key of [validation] or [data]", "found seed 11, which is one of [study] seeds"});
+                  {"names no other files of [validation] or [data]", "found seed 11, which is one of [study] seeds"});
+  for (const char* same_files : {"validation.batches = 4", "data.order = \"sequential\""})
+    expect_in_order(
+        mistakes(head + plain + tuned + "[study.tuning]\nseeds = [1]\nset." + std::string(same_files) + "\n"),
+        {"names no other files of [validation] or [data]"});
   expect_in_order(mistakes(head + two_members + tuning), {"no member has keys to tune"});
   expect_in_order(mistakes(head + plain + with(tuned, "[1e-3, 2e-3]", "{from = 1e-3, to = 1e-4}") + tuning),
                   {"wanted \"from\" below \"to\"", "lacks the key \"draws\""});
@@ -105,7 +109,7 @@ TEST_F(StudyFile, TunesWithTheValidationDataOfOtherSeeds) {
             "validation.files=[\"" + (folder_ / "1/valid.txt").string() + "\"]");
   for (const char* of_all_seeds : {"validation.files = [\"valid.txt\"]", "data.files = [\"{seed}/train.txt\"]"})
     expect_in_order(mistakes(head + "set." + of_all_seeds + "\n" + members),
-                    {"changes no key of [validation] or [data]", "data of each seed in [study.set]"});
+                    {"names no other files of [validation] or [data]", "data of each seed in [study.set]"});
 }
 
 TEST_F(StudyFile, TriesTheGridOrAsManyDrawsAsStated) {
