@@ -223,10 +223,12 @@ OrderedJson RecordFields::message(const std::string& place, const OrderedJson& g
   if (const std::string name = wrong_weight(*role); !name.empty()) return refused_weight(name);
   const bool may_be_missing = member("tool_calls");
   if (content ? !content->is_string() : !may_be_missing) return refused(".content", content, "a string");
-  OrderedJson message =
-      OrderedJson::object();  // without fields that are null, as in transformers: templates would write "None"
+  // Without fields that are null, as in transformers, because templates would write "None"; and without weights, which
+  // keep_weights() reads, so that a message is the same for all pipelines.
+  OrderedJson message = OrderedJson::object();
   for (const auto& [name, value] : given.items())
-    if (!value.is_null()) message[name] = value;
+    if (!value.is_null() && !masks.contains(name) && !weights.contains(name) && name != "weights")
+      message[name] = value;
   return message;
 }
 
@@ -244,9 +246,7 @@ void RecordFields::read_weight(Record& record) {
 void RecordFields::keep_weights(const std::string& place, const OrderedJson& given, OrderedJson& message) {
   const GivenWeights found{find_field(given, "weight"), find_field(given, "weights")};
   has_weights_ = has_weights_ || found.spans || (found.all && found.all->is_number() && *found.all != 1);
-  message.erase("weights");
   if (!reads_weights_) return;
-  message.erase("weight");
   if (message["role"] != "assistant") {
     if (found.spans) refuse(place + ".weights", found.spans, "none: only answers of the assistant have weights");
     return;

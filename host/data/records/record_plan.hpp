@@ -10,7 +10,7 @@
 
 namespace wmtp {
 
-inline constexpr int records_format = 5;
+inline constexpr int records_format = 6;
 
 struct RecordPlan {
   RecordFiles files;

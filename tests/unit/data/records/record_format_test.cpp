@@ -227,10 +227,13 @@ TEST_F(RecordFormat, FieldsThatChangeNothingAreRead) {
               "\n");
   ASSERT_EQ(weighted.size(), 1u);
   EXPECT_EQ(weighted[0].messages.size(), 3u);
-  EXPECT_EQ(records(R"({"messages": [{"role": "user", "content": "a", "mask": true}, )"
-                    R"({"role": "assistant", "content": "b", "mask": false, "loss_mask": 1}], "context": "C"})")
-                .size(),
-            1u);
+  const auto masked = records(R"({"messages": [{"role": "user", "content": "Hi", "mask": true, "weight": 0}, )"
+                              R"({"role": "assistant", "content": "Hello!", "mask": false, "loss_mask": 1,)"
+                              R"( "weight": 1}], "context": "C"})");
+  const auto plain = records(R"({"messages": [)" + hi + ", " + hello + "]}");
+  ASSERT_EQ(masked.size(), 1u);
+  EXPECT_EQ(masked[0].messages, plain[0].messages) << "no template has weights";
+  EXPECT_EQ(masked[0].identity, plain[0].identity);
 }
 
 TEST_F(RecordFormat, FieldsOfMessagesThatAreNullAreLeftOut) {
