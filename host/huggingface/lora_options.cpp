@@ -41,6 +41,7 @@ std::optional<std::vector<int64_t>> read_layers(ExternalJson& keys) {
   if (!keys.has(key)) return std::nullopt;
   const Json value = keys.value(key).is_array() ? keys.value(key) : Json::array({keys.value(key)});
   keys.only("layers_pattern", {"", "layers", Json::array({"layers"})});
+  if (value.empty()) return std::nullopt;  // as in PEFT
   if (std::ranges::all_of(value, [](const Json& number) { return number.is_number_integer(); }))
     return value.get<std::vector<int64_t>>();
   keys.refuse(key, "numbers of layers");

@@ -51,6 +51,14 @@ TEST(LoraOptions, NameModulesByPeftsRules) {
   EXPECT_FALSE(modules.are_saved("model.layers.2.mlp.up_proj.weight"));
 }
 
+TEST(LoraOptions, NoNamedLayerIsEveryLayerAsInPeft) {
+  TestFolder folder;
+  Json config = peft_config_json(some_options(), {{{"q_proj"}}, {}, {}}, "");
+  config["layers_to_transform"] = Json::array();
+  put(folder / "adapter_config.json", config.dump());
+  EXPECT_FALSE(read_peft_config(folder.path()).modules.layers.has_value());
+}
+
 TEST(LoraOptions, RefuseAPeftConfigThatNamesOtherThings) {
   TestFolder folder;
   const auto refused = [&](const char* key, const Json& value) {
