@@ -739,6 +739,19 @@ def test_cosines_of_heads_are_a_heat_map_and_a_matrix(log, tmp_path, browse):
         sound(browser, (tmp_path / "x.html").as_uri())
 
 
+@with_browser
+def test_sixteen_heads_have_more_cosines_than_one_request_may_name(log, tmp_path, browse):
+    for k in range(1, 17):
+        log.metric(2, f"heads/norm_{k}", [1.0], first_step=10)
+        for j in range(1, k):
+            log.metric(2, f"heads/cosine_{j}_{k}", [0.5], first_step=10)
+    with Served(tmp_path) as served, browse(served.address + "#runs=2&tab=curves") as browser:
+        browser.ask("byId('tab-heads').click()")
+        browser.wait_for("document.querySelectorAll('#head-map rect[data-pair]').length === 120")
+        browser.wait_for("document.querySelectorAll('#head-matrix tbody tr').length === 16")
+        sound(browser, served.address)
+
+
 def look_at_calibration(browser):
     browser.ask("byId('tab-run').click()")
     browser.wait_for("document.querySelectorAll('#run svg.reliability circle').length === 2")

@@ -2,6 +2,8 @@
 // interface (host/ui/page_data.hpp), so that the rest of the page does not depend on which one it is.
 "use strict";
 
+const MOST_NAMES = 100;  // of metrics in one request (host/ui/routes.cpp)
+
 /** Requests data over HTTP. Each answer is JSON; a refusal becomes an Error with the program's message. */
 class LiveSource {
   smoothings = [0, 0.3, 0.6, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999];
@@ -30,8 +32,15 @@ class LiveSource {
 
   runs() { return this.ask("runs"); }
 
-  /** `view`: runs, names, smoothing, x ("step", "time" or "tokens"), from, to, cells. */
-  curves(view) { return this.ask("curves", this.viewParameters(view)); }
+  /** `view`: runs, names, smoothing, x ("step", "time" or "tokens"), from, to, cells. Any number of names. */
+  async curves(view) {
+    const curves = [];
+    for (let first = 0; first < view.names.length; first += MOST_NAMES) {
+      const names = view.names.slice(first, first + MOST_NAMES);
+      curves.push(...(await this.ask("curves", this.viewParameters({ ...view, names }))).curves);
+    }
+    return { curves };
+  }
 
   refresh(cursors, view) {
     return this.ask("refresh", { epoch: cursors.epoch, version: cursors.version, since: cursors.cursor,
