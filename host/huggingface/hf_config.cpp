@@ -225,11 +225,10 @@ void check_no_adapter_beside(const std::filesystem::path& folder) {
           "[adapter] weights, and `wmtp-host checkpoint merge IMPORTED --base MODEL -o MERGED` one model of both");
 }
 
-std::string hf_families(const std::string& last) {
-  std::string names;
-  for (const Family& family : families)
-    names += (names.empty() ? "" : &family == std::end(families) - 1 ? " " + last + " " : ", ") + family.name;
-  return names;
+std::string hf_families() {
+  std::vector<std::string> names;
+  for (const Family& family : families) names.emplace_back(family.name);
+  return join_names(names);
 }
 
 ModelConfig read_hf_config(const std::filesystem::path& folder) {
@@ -256,7 +255,7 @@ ModelConfig read_hf_config(const std::filesystem::path& folder) {
   if (family.multiplies)
     for (const auto& [key, member] : multiplier_keys) model.*member = keys.positive(key, 1.0);
   for (const std::string& mistake : head_mistakes(model)) keys.refuse("num_attention_heads", mistake);
-  keys.finish("only " + hf_families("and") + " models are imported");
+  keys.finish("only " + hf_families() + " models are imported");
   return model;
 }
 

@@ -19,8 +19,8 @@ inline constexpr const char* heads_tensors_name = "mtp_heads.safetensors";
 inline constexpr const char* heads_identity_name = "mtp_heads.json";
 inline constexpr int heads_format_version = 1;
 
-/// "Llama, Qwen2, … and OLMo2", with `last` before the last one.
-std::string hf_families(const std::string& last);
+/// "Llama, Qwen2, … and OLMo2".
+std::string hf_families();
 
 /// Whether a folder contains config.json, and its tensors have the names of Hugging Face if it contains params.json,
 /// too (Mistral publishes both).

@@ -373,7 +373,7 @@ std::string absolute_text(const fs::path& folder) {
   return text;
 }
 
-LoraOptions export_adapter(const AdapterExport& request) {
+void export_adapter(const AdapterExport& request) {
   const SavedLora saved = read_saved_lora(request.adapter);
   const SavedShape shape = saved_shape_in(request.shape);
   const ModelConfig& model = shape.model;
@@ -403,7 +403,6 @@ LoraOptions export_adapter(const AdapterExport& request) {
                                                                     {"plus_ratio", saved.options.plus_ratio}}));
   export_tokenizer(request.shape, shape, product.path());
   product.publish();
-  return saved.options;
 }
 
 ImportedAdapter import_adapter(const AdapterImport& request) {

@@ -25,7 +25,7 @@ struct AdapterExport {
 };
 /// Also copies the tokenizer of `shape`. Error(data) if the adapter is damaged, belongs to another plugin, does not fit
 /// the shape, or holds what PEFT cannot: parts of a module, embeddings tied to the output, or only heads 2, 3, …
-LoraOptions export_adapter(const AdapterExport& request);
+void export_adapter(const AdapterExport& request);
 
 struct AdapterImport {
   std::filesystem::path source;  ///< with adapter_config.json

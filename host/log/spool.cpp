@@ -207,9 +207,8 @@ bool Spool::write(const std::deque<LogRecord>& records) {
   return append(lines);
 }
 
-bool Spool::write_end(const std::string& status, int exit_code, const std::string& ended_at) {
-  return append(
-      spool_line("runs", {{"id", run_id_}, {"status", status}, {"exit_code", exit_code}, {"ended_at", ended_at}}));
+void Spool::write_end(const std::string& status, int exit_code, const std::string& ended_at) {
+  append(spool_line("runs", {{"id", run_id_}, {"status", status}, {"exit_code", exit_code}, {"ended_at", ended_at}}));
 }
 
 bool Spool::append(const std::string& rows) try {

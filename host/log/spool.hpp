@@ -21,7 +21,7 @@ class Spool {
   /// False if this file cannot be written.
   bool write(const std::deque<LogRecord>& records);
   /// Records the end of a run whose row could not be updated.
-  bool write_end(const std::string& status, int exit_code, const std::string& ended_at);
+  void write_end(const std::string& status, int exit_code, const std::string& ended_at);
 
  private:
   bool append(const std::string& lines);

@@ -30,7 +30,7 @@ struct TrialResult {
 /// wrapper wraps one of the engine's weightings.
 std::vector<TrialResult> run_trials(const PluginSetting& plugin, const std::string& device);
 
-/// [in the engine] The answer to the request of run_trials. `answer` answers the request of one trial, in a fork.
+/// [in the engine] The answer to the request of run_trials. `serve_trial` answers the request of one trial, in a fork.
 std::string serve_trials(const std::string& request, const std::function<int(const std::string&)>& serve_trial);
 
 }  // namespace wmtp

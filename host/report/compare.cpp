@@ -517,9 +517,8 @@ Table differing_params(const LogReader& log, const std::vector<int64_t>& runs) {
 }
 
 void print_comparison(std::ostream& out, const LogReader& log, const ComparisonRequest& request) {
-  if (request.format == TableFormat::csv) throw Error(ExitStatus::usage, "a comparison has no CSV form; use --json");
   const Comparison comparison(log, request.words, request.baseline);
-  if (request.format == TableFormat::json) return print_json(out, comparison);
+  if (request.as_json) return print_json(out, comparison);
   const Table params = comparison.params();
   if (params.rows.empty())
     out << "the configurations are equal\n\n";

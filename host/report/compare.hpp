@@ -52,13 +52,13 @@ Table differing_params(const LogReader& log, const std::vector<int64_t>& runs);
 struct ComparisonRequest {
   std::vector<std::string> words;
   std::string baseline{};  ///< the word that the others are compared with; "": the first
-  TableFormat format = TableFormat::text;
+  bool as_json = false;
   bool all = false;      ///< the text also shows time/ and perf/
   size_t columns = 120;  ///< the width of the text, which is a table for as many words as fit
 };
 
-/// Error(usage) for a run that is not in the log, for fewer than two runs or names, for a baseline of several names,
-/// and for CSV. The text shows validation first. JSON is one object with all metrics.
+/// Error(usage) for a run that is not in the log, for fewer than two runs or names, and for a baseline of several
+/// names. The text shows validation first. JSON is one object with all metrics.
 void print_comparison(std::ostream& out, const LogReader& log, const ComparisonRequest& request);
 
 }  // namespace wmtp

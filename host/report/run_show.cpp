@@ -301,16 +301,10 @@ void print_text_run(std::ostream& out, const LogReader& log, const OrderedJson& 
 
 }  // namespace
 
-void print_run(std::ostream& out, const LogReader& log, int64_t id, TableFormat format,
+void print_run(std::ostream& out, const LogReader& log, int64_t id, bool as_json,
                const std::vector<std::string>& metrics) {
-  if (format == TableFormat::csv) {
-    throw Error(ExitStatus::usage,
-                "a run has no CSV form; use --json, or `wmtp-host sql --csv \"SELECT * FROM v_metrics "
-                "WHERE run_id = " +
-                    std::to_string(id) + "\"`");
-  }
   const OrderedJson run = run_object(log, id);
-  if (format == TableFormat::json) return print_json_run(out, log, run, id);
+  if (as_json) return print_json_run(out, log, run, id);
   require_metrics(log, id, metrics);
   print_text_run(out, log, run, id, metrics);
 }

@@ -40,8 +40,8 @@ void print_runs_list(std::ostream& out, const LogReader& log, TableFormat format
 /// Result, curves, first/last/best metrics, time by rank, memory, segments, checkpoints, evaluations, losses on texts,
 /// events, plugins and options of one run; metrics, curves, checkpoints and events cover the runs that it resumed. The
 /// text has the options that are not defaults. JSON is one object with all. Draws the curves of `metrics`, or by
-/// default of the losses. Error(usage) for CSV, an unknown run, or a metric that the run lacks.
-void print_run(std::ostream& out, const LogReader& log, int64_t run_id, TableFormat format,
+/// default of the losses. Error(usage) for an unknown run, or a metric that the run lacks.
+void print_run(std::ostream& out, const LogReader& log, int64_t run_id, bool as_json,
                const std::vector<std::string>& metrics = {});
 
 /// Columns name, points, first, last, lowest, highest, last_step, not_finite: of each metric over all segments.

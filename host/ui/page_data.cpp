@@ -159,7 +159,7 @@ OrderedJson points_json(const DrawnSeries& drawn, const std::vector<double>& val
   return {{"step", step}, {"seconds", seconds}, {"tokens", tokens}, {"value", value}};
 }
 
-/// Appends without a search for the key, which a PageJson does from its beginning.
+/// Appends without a search for the key, which an OrderedJson does from its beginning.
 void append(OrderedJson& object, const std::string& new_key, OrderedJson value) {
   object.get_ref<OrderedJson::object_t&>().emplace_back(new_key, std::move(value));
 }

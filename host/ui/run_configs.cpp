@@ -12,7 +12,7 @@
 namespace wmtp {
 namespace {
 
-/// Writes a JSON object from the texts of its members, which takes a fraction of the memory of a PageJson.
+/// Writes a JSON object from the texts of its members, which takes a fraction of the memory of an OrderedJson.
 class ObjectText {
  public:
   void add(const std::string& quoted_key, std::string_view value) {

@@ -119,13 +119,13 @@ void add_runs(CommandLine& line) {
                         "  wmtp-host runs show 3\n"
                         "  wmtp-host runs show rho1 --curve rho1/ce_selected --curve train/grad_norm\n"
                         "  wmtp-host runs show rho1 --toml > again.toml\n",
-                        reading_log([options, format](const GlobalOptions& globals) {
+                        reading_log([options](const GlobalOptions& globals) {
                           const LogReader log(globals.database_or(default_database));
                           const int64_t run = log.resolve_run(options->run);
                           if (options->toml) {
                             print_experiment(std::cout, log, run);
                           } else {
-                            print_run(std::cout, log, run, format(), options->metrics);
+                            print_run(std::cout, log, run, options->json, options->metrics);
                           }
                           return 0;
                         }));
@@ -146,11 +146,11 @@ void add_runs(CommandLine& line) {
                "examples:\n"
                "  wmtp-host runs compare baseline rho1 random --json\n"
                "  wmtp-host runs compare experiments/rho1.toml random --baseline experiments/baseline.toml\n",
-               reading_log([options, format](const GlobalOptions& globals) {
+               reading_log([options](const GlobalOptions& globals) {
                  const LogReader log(globals.database_or(default_database));
                  ComparisonRequest request{.words = with_names_of_files(options->runs, globals, log)};
                  if (!options->baseline.empty()) request.baseline = one_name(options->baseline, globals, log);
-                 request.format = format();
+                 request.as_json = options->json;
                  request.all = options->all;
                  if (const size_t columns = terminal_columns(std::cout); columns > 0) request.columns = columns;
                  print_comparison(std::cout, log, request);

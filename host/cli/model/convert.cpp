@@ -7,6 +7,7 @@
 #include "base/files.hpp"
 #include "base/json.hpp"
 #include "base/log.hpp"
+#include "base/normal_path.hpp"
 #include "base/shell_text.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
@@ -48,7 +49,7 @@ const std::string import_help =
     "import a Hugging Face or Meta model, or a PEFT adapter, for use as [model] or [adapter] weights\n\n"
     "DIR contains a Hugging Face model (config.json, safetensors) or a Meta model (params.json, safetensors), in\n"
     "fp32, bf16 or fp16. Of Hugging Face, these families are imported; any other computation is refused:\n" +
-    hf_families("and") +
+    hf_families() +
     ".\n"
     "--future-tokens N adds heads to a model with a single one: heads 2 to N start as copies of its last block.\n"
     "Prints the tables that an experiment needs.\n\n"
@@ -74,16 +75,15 @@ struct Found {
 
 /// Of a model/ the run's adapter/, of a checkpoint itself.
 fs::path adapter_of(const fs::path& model) {
-  const fs::path own =
-      is_training_checkpoint(model) ? model : fs::absolute(model / "x").parent_path().parent_path() / "adapter";
-  const bool is_runs = own == model || fs::absolute(model / "x").parent_path().filename() == "model";
+  const fs::path own = is_training_checkpoint(model) ? model : absolute_path(model).parent_path() / "adapter";
+  const bool is_runs = own == model || absolute_path(model).filename() == "model";
   return is_runs && is_there(own / adapter_identity_name) ? own : fs::path();
 }
 
 Found find_source(const std::string& source, const fs::path& database) {
   const fs::path folder = source;
   if (is_there(folder / adapter_identity_name) && !is_training_checkpoint(folder)) {
-    const fs::path model = fs::absolute(folder / "x").parent_path().parent_path() / "model";
+    const fs::path model = absolute_path(folder).parent_path() / "model";
     return {is_there(model) ? model : fs::path(), folder};
   }
   const FoundModel found = find_model(source, database);
@@ -193,8 +193,7 @@ int import_files(const Options& options) {
   const ModelConfig& model = imported.model;
   log_written(options.target);
   if (is_hf_folder(source))
-    for (const std::string& difference : training_differences(source))
-      log_warning(options.source + ": " + difference);
+    for (const std::string& difference : training_differences(source)) log_warning(options.source + ": " + difference);
   if (!imported.tokenizer_left_out.empty())
     log_warning((imported.tokenizer == SavedTokenizer::none ? "no tokenizer is imported: "
                                                             : "tokenizer.model is imported, tokenizer.json is not: ") +

@@ -43,7 +43,7 @@ class CompareTest : public testing::Test {
   }
   Json compare(const std::vector<std::string>& words) const {
     std::ostringstream out;
-    print_comparison(out, LogReader(file_), {.words = words, .format = TableFormat::json});
+    print_comparison(out, LogReader(file_), {.words = words, .as_json = true});
     return Json::parse(out.str());
   }
   std::string text(const ComparisonRequest& request) const {
@@ -132,7 +132,8 @@ TEST_F(CompareTest, ShowsADivergedRunInsteadOfLeavingItOutOfTheMean) {
     run("base", seed, 1, 3.0 + 0.1 * double(seed));
     run("diverges", seed, 1, seed == 2 ? std::nan("") : 2.0);
   }
-  EXPECT_TRUE(holds(text({"base", "diverges"}), "valid/loss (mean over heads)     3.2 ± 0.058     nan                 nan\n"))
+  EXPECT_TRUE(
+      holds(text({"base", "diverges"}), "valid/loss (mean over heads)     3.2 ± 0.058     nan                 nan\n"))
       << text({"base", "diverges"});
   EXPECT_TRUE(compare({"base", "diverges"})["metrics"]["valid/loss"]["difference_from_first"][1]["mean"].is_null());
 }
@@ -239,7 +240,7 @@ TEST_F(CompareTest, ComparesWithTheBaseline) {
   run("b", 1, 0.5, 4);
   const auto loss = [&](const std::vector<std::string>& words) {
     std::ostringstream out;
-    print_comparison(out, LogReader(file_), {.words = words, .baseline = "b", .format = TableFormat::json});
+    print_comparison(out, LogReader(file_), {.words = words, .baseline = "b", .as_json = true});
     return Json::parse(out.str());
   };
   for (const std::vector<std::string>& words : {std::vector<std::string>{"a", "b"}, {"a"}}) {
