@@ -158,7 +158,7 @@ def run(place, pipeline, layout, strategy, checkpointing, **more):
     if pipeline == "tied-chained":
         changes |= {"model__layers": 6}  # two blocks and the heads, for three sections
     if pipeline.endswith("deep"):
-        changes |= {"pipeline__plugin": "baseline", "model__layers": 7}  # for four
+        changes |= {"pipeline__plugin": "baseline", "model__layers": 7, "optimizer__eps": 1e-5}  # for four
     if pipeline == "bf16":
         changes |= {"pipeline__plugin": "baseline", "parallel__precision": "bf16", "optimizer__eps": 1e-5}
     if pipeline == "muon":
