@@ -123,6 +123,7 @@ TEST_P(EveryPipeline, GoesOnFromSavedStateAsIfItHadNeverStopped) {
   for (const auto& [name, tensor] : step.pipeline_state) resumed.pipeline_state[name] = tensor.clone();
   step.metrics.clear();
   const Tensor on = lives.answer(step), again = starts_again.answer(resumed);
+  ASSERT_EQ(on.defined(), again.defined());
   EXPECT_TRUE(!on.defined() || at::equal(on, again)) << "it keeps something outside the step's state";
   EXPECT_EQ(step.metrics, resumed.metrics);
 }

@@ -24,7 +24,9 @@ def losses_in_every_layout(place, pipeline, layouts=LAYOUTS):
 
 def test_a_random_control_keeps_its_share_and_is_the_same_in_every_layout(place):
     losses_in_every_layout(place, {"plugin": "random", "keep": 0.6})
-    for share in place.log.metric("random/selection_ratio").values():
+    shares = place.log.metric("random/selection_ratio")
+    assert len(shares) == 4
+    for share in shares.values():
         assert share == pytest.approx(0.6, abs=0.08)
 
 

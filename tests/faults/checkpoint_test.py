@@ -155,12 +155,6 @@ def test_a_checkpoint_of_another_experiment_is_refused(place, stopped):
     assert "another experiment" in ended.err, ended
 
 
-def test_another_experiment_has_nothing_to_resume(place, stopped):
-    place.write(**{**RUN, "optimizer__lr": 5e-3})
-    ended = resume(place, 4)
-    assert "resume" in ended.err
-
-
 def test_a_checkpoint_loads_at_another_world_size(place, stopped):
     last = int(step_folders(stopped)[-1].name[5:])
     running = place.start_command("run", "experiment.toml", "--resume", "--nproc", 1)

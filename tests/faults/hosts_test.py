@@ -70,7 +70,7 @@ def test_two_ranks_on_each_of_two_hosts_train_bitwise_as_on_one_host(hosts, plac
     wanted = place.log.losses()
     for code, text in map(ended, start_job(hosts, place, 4, **changes)):
         assert code == 0, text
-    assert place.log.losses() == wanted and len(wanted) == 3
+    assert place.log.losses() == wanted and len(wanted) == 3 and len(place.log.runs()) == 2
 
 
 def test_one_rank_on_each_of_three_hosts_trains_bitwise_as_on_one_host(three_hosts, place):
@@ -78,7 +78,7 @@ def test_one_rank_on_each_of_three_hosts_trains_bitwise_as_on_one_host(three_hos
     wanted = place.log.losses()
     for code, text in map(ended, start_job(three_hosts, place, 3, train__steps=3)):
         assert code == 0, text
-    assert place.log.losses() == wanted and len(wanted) == 3
+    assert place.log.losses() == wanted and len(wanted) == 3 and len(place.log.runs()) == 2
 
 
 HYBRID_BY_HOST = {"parallel__strategy": "hybrid_shard", "parallel__shard_group_size": "host"}
@@ -90,7 +90,7 @@ def test_shard_groups_of_hosts_train_bitwise_as_groups_of_two_on_one_host(hosts,
     wanted = place.log.losses()
     for code, text in map(ended, start_job(hosts, place, 4, **changes)):
         assert code == 0, text
-    assert place.log.losses() == wanted and len(wanted) == 3
+    assert place.log.losses() == wanted and len(wanted) == 3 and len(place.log.runs()) == 2
 
 
 def test_our_launcher_on_each_of_three_hosts_trains_shard_groups_of_hosts_bitwise_as_on_one_host(three_hosts, place):
@@ -99,7 +99,7 @@ def test_our_launcher_on_each_of_three_hosts_trains_shard_groups_of_hosts_bitwis
     wanted = place.log.losses()
     for code, text in map(ended, start_on_nodes(three_hosts, place, **changes)):
         assert code == 0, text
-    assert place.log.losses() == wanted and len(wanted) == 3
+    assert place.log.losses() == wanted and len(wanted) == 3 and len(place.log.runs()) == 2
 
 
 @pytest.mark.parametrize("strategy", [{"parallel__strategy": "full_shard"}, HYBRID_BY_HOST])

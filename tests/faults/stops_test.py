@@ -153,6 +153,7 @@ def test_all_members_of_a_sweep_save(place):
     signal_all(tree(running.process.pid) * 2, signal.SIGTERM)
     running.wait(30)
     assert running.code == 75, running
+    assert len(place.log.runs()) == 2
     for run in place.log.runs():
         assert run["status"] == "interrupted" and saved_its_last_step(place, run["id"]), running
 

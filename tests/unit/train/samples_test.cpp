@@ -119,10 +119,13 @@ TEST_F(SamplesTest, AreWeighedAsInTheLastCompleteStep) {
   };
   TinyTraining tiny(experiment_, std::make_unique<test::Weigh>(Needs{.when = When::before}, by_number), rank_.channels);
   for (int number = 0; number <= 2; ++number) {
+    int weighed = 0;
     for (const TokenSample& row : tiny->sample())
       if (row.weight) {
         EXPECT_EQ(*row.weight, number);
+        ++weighed;
       }
+    EXPECT_EQ(weighed, 2 * (11 + 10 + 9));
     tiny->step();
   }
 }

@@ -244,8 +244,12 @@ TEST(ShardedOptimizer, ExchangesParametersWithTheirAverages) {
 
 TEST(ShardedOptimizer, GivesTheSameBitsWithOffloading) {
   for (const Strategy strategy : {Strategy::no_shard, Strategy::full_shard}) {
-    const auto here = trained({}, 2, strategy), offloaded = trained({}, 2, strategy, /*offload=*/true);
-    for (const auto& [name, value] : here) EXPECT_TRUE(at::equal(value, offloaded.at(name))) << name;
+    for (const at::ScalarType weights : {at::kFloat, at::kBFloat16}) {
+      const auto here = trained({}, 2, strategy, /*offload=*/false, {}, weights),
+                 offloaded = trained({}, 2, strategy, /*offload=*/true, {}, weights);
+      ASSERT_FALSE(here.empty());
+      for (const auto& [name, value] : here) EXPECT_TRUE(at::equal(value, offloaded.at(name))) << name;
+    }
   }
 }
 

@@ -86,6 +86,7 @@ void expect_planned(const TestPlan& plan) {
   for (int64_t rank = 0; rank < plan.ranks; rank += of_section) {
     const auto found = phases_of_run(plan, int(rank));
     const auto expected = planned(plan, int(rank)).phases;
+    ASSERT_TRUE(found.contains("optimizer") && found.contains("checkpoint"));
     for (const auto& [name, phase] : found) {
       ASSERT_TRUE(expected.contains(name)) << name;
       EXPECT_EQ(expected.at(name).total, phase.total) << name << " on rank " << rank;

@@ -107,6 +107,7 @@ void expect_planned(const Experiment& e, const Make& weighting = baseline, int64
   TestPlan plan = plan_of(e, weighting);
   plan.adapter = [] { return std::make_unique<AdapterType>(); };
   const auto expected = planned(plan).phases;
+  for (const char* name : {"forward", "backward", "optimizer", "checkpoint"}) ASSERT_TRUE(found.contains(name)) << name;
   for (const auto& [name, phase] : found) {
     ASSERT_TRUE(expected.contains(name)) << name;
     EXPECT_NEAR(double(expected.at(name).total), double(phase.total), double(tolerance)) << name;
