@@ -140,6 +140,7 @@ constexpr Cause causes[] = {
     {"cannot create shared object descriptor", memory_limits_text},
     {"Memory allocation still failed", memory_limits_text},
     {"bad_alloc", memory_limits_text},
+    {"could not create a primitive", memory_limits_text},  // oneDNN, whose kernels need memory of their own
     {"(SQLite code 7)", memory_limits_text},
     {"MemoryError", memory_limits_text},
 };

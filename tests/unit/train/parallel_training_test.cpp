@@ -136,7 +136,9 @@ Observed observe(const Layout& layout, const Kind& kind) {
   return seen;
 }
 
-void expect_like_one_rank(const Kind& kind, const std::vector<Layout>& layouts, double tolerance = 5e-6) {
+/// Layouts sum in another order, and AdamW divides the last bits by small moments. On a Xeon with AMX, parameters were
+/// up to 2.2e-5 apart and norms 2.8e-6, on other processors 5e-6 and 2e-6.
+void expect_like_one_rank(const Kind& kind, const std::vector<Layout>& layouts) {
   const Observed wanted = observe(one_rank, kind);
   for (const Layout& layout : layouts) {
     SCOPED_TRACE(text_of(layout));
@@ -147,9 +149,9 @@ void expect_like_one_rank(const Kind& kind, const std::vector<Layout>& layouts, 
       EXPECT_TRUE(at::equal(found.first.at(name), values)) << name << " at the start";
     for (size_t i = 0; i < size_t(steps); ++i) {
       EXPECT_NEAR(found.losses[i], wanted.losses[i], 1e-6 * wanted.losses[i]) << "step " << i;
-      EXPECT_NEAR(found.norms[i], wanted.norms[i], 2e-6 * wanted.norms[i]) << "step " << i;
+      EXPECT_NEAR(found.norms[i], wanted.norms[i], 5e-6 * wanted.norms[i]) << "step " << i;
     }
-    for (const auto& [name, values] : wanted.last) EXPECT_LT(distance(found.last.at(name), values), tolerance) << name;
+    for (const auto& [name, values] : wanted.last) EXPECT_LT(distance(found.last.at(name), values), 5e-5) << name;
   }
 }
 
@@ -237,7 +239,7 @@ TEST(TensorParallelTraining, OrthogonalizesWholeMatrices) {
     e.optimizer.kind = OptimizerKind::muon;
     e.optimizer.momentum = 0.95;
   };
-  expect_like_one_rank(kind, few, 2e-5);  // Newton's iterations enlarge rounding
+  expect_like_one_rank(kind, few);
 }
 
 /// Each norm with a limit that the gradients of these models exceed.
