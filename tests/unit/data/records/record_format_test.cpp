@@ -228,7 +228,7 @@ TEST_F(RecordFormat, FieldsThatChangeNothingAreRead) {
   ASSERT_EQ(weighted.size(), 1u);
   EXPECT_EQ(weighted[0].messages.size(), 3u);
   const auto masked = records(R"({"messages": [{"role": "user", "content": "Hi", "mask": true, "weight": 0}, )"
-                              R"({"role": "assistant", "content": "Hello!", "mask": false, "loss_mask": 1,)"
+                              R"({"role": "assistant", "content": "Hello.", "mask": false, "loss_mask": 1,)"
                               R"( "weight": 1}], "context": "C"})");
   const auto plain = records(R"({"messages": [)" + hi + ", " + hello + "]}");
   ASSERT_EQ(masked.size(), 1u);
