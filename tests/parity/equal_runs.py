@@ -1,6 +1,6 @@
 """Runs of the host that must equal plain PyTorch: losses of all steps to 1e-6, final parameters to 1e-5.
 
-With weights that are alignments, parameters must be equal to 5e-5: the cosine of two gradients is a sum of both signs,
+With weights that are alignments, parameters must be equal to 3e-5: the cosine of two gradients is a sum of both signs,
 and 2.2e-5 was seen on a processor with AMX.
 
 Weights that are exponentials of losses have the relative error that a loss has absolutely: its relative error times its
@@ -34,7 +34,7 @@ def expect_equal(place, wanted, **changes):
     place.run(**changes)
     tolerance = 5e-6 if "exp(" in str(changes.get("pipeline__weight")) else 1e-6
     assert_losses_close(place.log.losses(), wanted.losses, tolerance, wanted.sizes)
-    of_parameters = 5e-5 if "alignment" in str(changes.get("pipeline__weight")) else 1e-5
+    of_parameters = 3e-5 if "alignment" in str(changes.get("pipeline__weight")) else 1e-5
     assert_tensors_close(model_tensors(place.log.folder()), wanted.parameters, of_parameters)
 
 

@@ -81,7 +81,6 @@ void add_runs(CommandLine& line) {
     bool json = false, yes = false, toml = false, all = false;
   };
   const auto options = std::make_shared<Options>();
-  const auto format = [options] { return options->json ? TableFormat::json : TableFormat::text; };
 
   line.add_group("runs", "list, show, compare, watch and delete runs");
   auto& list = line.add("runs list",
@@ -90,11 +89,12 @@ void add_runs(CommandLine& line) {
                         "examples:\n"
                         "  wmtp-host runs list --status finished --sort valid_head_1 --limit 5\n"
                         "  wmtp-host runs list --name 'rho1*' --where pipeline.keep=0.6 --json\n",
-                        reading_log([options, format](const GlobalOptions& globals) {
+                        reading_log([options](const GlobalOptions& globals) {
                           const LogReader log(globals.database_or(default_database));
                           const bool is_chosen = !globals.database_or("").empty();
                           if (is_chosen && !log.exists()) throw absent_log(log.database());
-                          print_runs_list(std::cout, log, format(), options->selection);
+                          print_runs_list(std::cout, log, options->json ? TableFormat::json : TableFormat::text,
+                                          options->selection);
                           return 0;
                         }));
   RunSelection& selection = options->selection;

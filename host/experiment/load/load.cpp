@@ -98,7 +98,7 @@ class Loader {
       for (const std::string& pattern : *patterns) held_out.push_back({e.resolve(pattern).string(), has_records});
     const bool is_default = e.validation.given && e.validation.files.empty() && e.validation.share == 0;
     if (is_default && is_good && !has_records && e.data.kind != DataKind::random && default_validation_)
-      for (const std::string& file : default_validation_(e)) held_out.push_back({file, has_records});
+      for (const std::string& file : default_validation_(e)) held_out.push_back({file});
     return held_out;
   }
 

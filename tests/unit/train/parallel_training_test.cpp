@@ -137,8 +137,8 @@ Observed observe(const Layout& layout, const Kind& kind) {
 }
 
 /// Layouts sum in another order, and AdamW divides the last bits by small moments. On a Xeon with AMX, parameters were
-/// up to 2.2e-5 apart and norms 2.8e-6, on other processors 5e-6 and 2e-6.
-void expect_like_one_rank(const Kind& kind, const std::vector<Layout>& layouts) {
+/// up to 5.7e-6 apart, with other forms of a block 2.2e-5, and norms 2.8e-6; on other processors 5e-6 and 2e-6.
+void expect_like_one_rank(const Kind& kind, const std::vector<Layout>& layouts, double tolerance = 1e-5) {
   const Observed wanted = observe(one_rank, kind);
   for (const Layout& layout : layouts) {
     SCOPED_TRACE(text_of(layout));
@@ -149,9 +149,9 @@ void expect_like_one_rank(const Kind& kind, const std::vector<Layout>& layouts) 
       EXPECT_TRUE(at::equal(found.first.at(name), values)) << name << " at the start";
     for (size_t i = 0; i < size_t(steps); ++i) {
       EXPECT_NEAR(found.losses[i], wanted.losses[i], 1e-6 * wanted.losses[i]) << "step " << i;
-      EXPECT_NEAR(found.norms[i], wanted.norms[i], 5e-6 * wanted.norms[i]) << "step " << i;
+      EXPECT_NEAR(found.norms[i], wanted.norms[i], 4e-6 * wanted.norms[i]) << "step " << i;
     }
-    for (const auto& [name, values] : wanted.last) EXPECT_LT(distance(found.last.at(name), values), 5e-5) << name;
+    for (const auto& [name, values] : wanted.last) EXPECT_LT(distance(found.last.at(name), values), tolerance) << name;
   }
 }
 
@@ -181,14 +181,14 @@ TEST(TensorParallelTraining, KeepsEveryFormOfABlock) {
     e.model.qkv_bias = e.model.o_bias = e.model.qk_norm = e.model.tie_word_embeddings = true;
     e.parallel.activation_checkpointing = 0.5;
   };
-  expect_like_one_rank(kind, few);
+  expect_like_one_rank(kind, few, 3e-5);
   kind.change = [](Experiment& e) {
     e.model.post_norm = true;
     e.model.kv_heads = 4;
     e.model.heads = 8;
     e.model.sliding_window = 5;
   };
-  expect_like_one_rank(kind, few);
+  expect_like_one_rank(kind, few, 3e-5);
 }
 
 TEST(TensorParallelTraining, RunsChainedHeads) {
@@ -239,7 +239,7 @@ TEST(TensorParallelTraining, OrthogonalizesWholeMatrices) {
     e.optimizer.kind = OptimizerKind::muon;
     e.optimizer.momentum = 0.95;
   };
-  expect_like_one_rank(kind, few);
+  expect_like_one_rank(kind, few, 2e-5);  // Newton's iterations enlarge rounding
 }
 
 /// Each norm with a limit that the gradients of these models exceed.
