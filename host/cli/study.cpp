@@ -194,7 +194,7 @@ int plan_study(const std::string& file, bool json, const GlobalOptions& globals)
   const LoadedStudy loaded(file, common_request(globals), texts);
   loaded.warn_of_unknown_metrics();
   const StudyPlan plan = print_plan_of(loaded, json);
-  const std::string begun = begun_at(loaded.database(), loaded.study().name);
+  const std::string begun = begun_at(loaded.database(), loaded.study().name, loaded.definition());
   if (begun.empty()) {
     store_plan(loaded.database(), loaded.study().name, loaded.definition(), plan_json(loaded.study(), plan));
     log_info("the plan is stored in " + loaded.database().string() + ", to be compared with what comes out");

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/json_text.hpp"
+#include "base/log.hpp"
 #include "base/text.hpp"
 #include "log/records.hpp"
 #include "report/student_t.hpp"
@@ -197,8 +198,12 @@ class Comparison {
     for (const auto& row : seeds.rows) side.runs[row[0].get<int64_t>()] = values(row[1].get<int64_t>());
     if (!side.runs.empty()) return side;
     const int64_t id = log_.resolve_run(word);
-    const Table seed = log_.query("SELECT seed FROM runs WHERE id = ?1", {id});
-    side.runs[seed.rows.at(0).at(0).get<int64_t>()] = values(id);
+    const Row run = log_.query("SELECT seed, status, steps FROM v_runs WHERE id = ?1", {id}).rows.at(0);
+    side.runs[run[0].get<int64_t>()] = values(id);
+    if (const std::string status = run[1]; status != "finished")
+      log_warning("run " + std::to_string(id) + " is " + status +
+                  (run[2].is_null() ? "" : ", at step " + run[2].dump()) +
+                  ": its values are compared with the last ones of the others");
     return side;
   }
 
@@ -436,15 +441,20 @@ void print_json(std::ostream& out, const Comparison& comparison) {
 
 const char* const why_no_difference = "the weights or the heads differ; compare valid/ce_head_1";
 
-const std::vector<std::string>& metrics_with_quantities() {
-  static const std::vector<std::string> names{"train/loss", "train/ce", "valid/loss"};
-  return names;
+bool has_quantities(std::string_view metric) {
+  if (metric == "train/loss" || metric == "train/ce" || metric == "valid/loss") return true;
+  constexpr std::string_view of_head = "_head_";
+  const size_t at = metric.rfind(of_head);
+  return at != metric.npos && metric.substr(at + of_head.size()) != "1";
 }
 
 std::string quantity_of(const std::string& metric, const std::map<std::string, std::string>& params) {
   const std::string name = metric.substr(0, metric.find(','));  // "valid/loss, lowest"
-  if (const auto& names = metrics_with_quantities(); std::find(names.begin(), names.end(), name) == names.end())
-    return "";
+  if (!has_quantities(name)) return "";
+  if (name.find("_head_") != name.npos) {  // what a later head predicts
+    const auto offsets = params.find("model.future_offsets");
+    return offsets == params.end() || offsets->second == "[]" ? "" : offsets->second;
+  }
   // A training loss contains the weights; a mean over heads depends on their number and on what they predict.
   std::string quantity;
   for (const auto& [key, value] : params) {

@@ -38,8 +38,8 @@ std::string with_error(const MeanAndError& of, bool signed_number = false);
 /// What a metric measures in a run with these options: two runs measure the same if the texts are equal. "" for a
 /// metric that is the same quantity in all runs.
 std::string quantity_of(const std::string& metric, const std::map<std::string, std::string>& params);
-/// The metrics for which quantity_of() is not always "".
-const std::vector<std::string>& metrics_with_quantities();
+/// Whether quantity_of(metric, ...) is not always "".
+bool has_quantities(std::string_view metric);
 /// "the weights or the heads differ; compare valid/ce_head_1"
 extern const char* const why_no_difference;
 /// Those of `metrics` that do not measure the same in all of the runs.

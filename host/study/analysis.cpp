@@ -64,7 +64,8 @@ class Analysis {
       row.member = i;
       const Values own = values(i, metric, budget.unit, at);
       describe(own, row);
-      if (!study_.is_control(i)) compare(own, *control, row);
+      if (!study_.is_control(i) && std::ranges::count(study_.members[i].incomparable, metric) == 0)
+        compare(own, *control, row);
       rows.push_back(row);
     }
   }
@@ -127,7 +128,7 @@ class Analysis {
     return is_worse(row) ? StudyVerdict::worse : StudyVerdict::better;
   }
 
-  /// Seeds of which no difference can be taken.
+  /// Seeds of which no difference can be taken, although both runs are there.
   struct Lost {
     int64_t diverged = 0;        ///< the member's run, or the control's
     int64_t diverged_alone = 0;  ///< of these, where only the member's did
@@ -137,7 +138,8 @@ class Analysis {
                control = results_of(study_, results_, study_.members[member].control);
     Lost lost;
     for (size_t k = 0; k < own.size(); ++k) {
-      const bool diverged = own[k] && own[k]->diverged, control_diverged = control[k] && control[k]->diverged;
+      if (!own[k] || !control[k]) continue;
+      const bool diverged = own[k]->diverged, control_diverged = control[k]->diverged;
       lost.diverged += diverged || control_diverged;
       lost.diverged_alone += diverged && !control_diverged;
     }

@@ -33,10 +33,12 @@ struct Range {
     low = std::min(low, value);
     high = std::max(high, value);
   }
-  /// Not empty, with a margin of this share on both sides.
+  /// With a margin of this share on both sides. Values that differ only by rounding count as one, as an axis cannot
+  /// divide the range between them.
   Range widened(double share) const {
     if (low > high) return {0, 1};
-    const double margin = low == high ? std::max(std::fabs(low), 1.0) * 0.1 : share * (high - low);
+    const double size = std::max(std::fabs(low), std::fabs(high));
+    const double margin = high - low <= 1e-12 * size ? std::max(size, 1.0) * 0.1 : share * (high - low);
     return {low - margin, high + margin};
   }
 };
@@ -146,6 +148,9 @@ std::string path_of(const Panel& panel, const std::vector<Point>& points, double
 std::string curve_svg(const Panel& panel, std::vector<Point> points, const std::string& colour,
                       const std::string& clip) {
   if (points.empty()) return "";
+  if (points.size() == 1)
+    return printed("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\"/>\n", panel.x(points[0].x),
+                   panel.y(points[0].mean), colour.c_str());
   const std::string line = path_of(panel, points, &Point::mean), upper = path_of(panel, points, &Point::high);
   std::ranges::reverse(points);
   std::string lower = path_of(panel, points, &Point::low);

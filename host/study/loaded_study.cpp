@@ -6,8 +6,11 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "data/tokens/corpus.hpp"
+#include "experiment/canonical.hpp"
+#include "experiment/toml/value_rule.hpp"
 #include "log/log_reader.hpp"
 #include "log/run_folders.hpp"
+#include "report/compare.hpp"
 #include "study/evaluations.hpp"
 #include "study/read_study.hpp"
 
@@ -21,8 +24,33 @@ LoadedStudy::LoadedStudy(const std::string& file, const JobRequest& request, Sou
       members_(load_members(study_, request_, catalog_, texts_)),
       planner_(catalog_, members_.database) {
   check_evaluations(study_, {study_.seeds.front()});
+  check_quantities();
   definition_ = study_definition(study_, members_);
   warn_of_unfinished_schedules();
+}
+
+void LoadedStudy::check_quantities() {
+  std::vector<std::map<std::string, std::string>> params;  // by member
+  for (const Job& job : members_.jobs) {
+    auto& of_member = params.emplace_back();
+    for (const auto& [key, value] : flat_values(job.experiment)) of_member[key] = toml_text(value);
+  }
+  const std::string file = study_.file.string() + ": [study] metric: " + printable(study_.metric);
+  for (size_t i = 0; i < params.size(); ++i) {
+    StudyMember& member = study_.members[i];
+    const std::string& control = study_.members[member.control].name;
+    for (const std::string& metric : study_.metrics())
+      if (quantity_of(metric, params[i]) != quantity_of(metric, params[member.control]))
+        member.incomparable.push_back(metric);
+    if (std::ranges::count(member.incomparable, study_.metric) > 0)
+      throw Error(ExitStatus::usage, file + " is another quantity in member " + printable(member.name) + " than in " +
+                                         printable(control) + ": " + why_no_difference);
+    for (const TunedKey& key : member.tuned)
+      if (!quantity_of(study_.metric, {{key.key, ""}}).empty())
+        throw Error(ExitStatus::usage, key.place + ": tune." + key.key + " changes what " + printable(study_.metric) +
+                                           ", the metric of " + study_.file.string() +
+                                           ", measures: " + why_no_difference);
+  }
 }
 
 std::string LoadedStudy::data_hash(const StudyRun& run) {

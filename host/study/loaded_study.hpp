@@ -18,7 +18,8 @@ namespace wmtp {
 class LoadedStudy {
  public:
   /// `request`: what is common to all runs, as of load_members. `texts` outlives this object. Warns where the budgets
-  /// favour a member. Errors of read_study, load_members and check_evaluations.
+  /// favour a member. Errors of read_study, load_members and check_evaluations, and Error(usage) if the primary metric
+  /// is not the same quantity in all members.
   LoadedStudy(const std::string& file, const JobRequest& request, SourceTexts& texts);
   LoadedStudy(const LoadedStudy&) = delete;
 
@@ -40,6 +41,8 @@ class LoadedStudy {
   double operations_per_step(const StudyRun& run);
 
  private:
+  /// Finds StudyMember::incomparable. Error(usage) if the primary metric or its tuning compares different quantities.
+  void check_quantities();
   /// A falling learning rate favours the member that has more of it behind it.
   void warn_of_unfinished_schedules() const;
 

@@ -207,12 +207,18 @@ class Reader {
     return found;
   }
 
+  static bool is_stated_by_study(const std::string& key) { return key == "seed" || key == "name" || key == "sweep"; }
+
+  void refuse_stated_by_study(const Entry& entry, const std::string& where, const std::string& key) {
+    diagnostics_.add(entry.position, where + ": found " + quote(key) + ", which the study states itself",
+                     "remove it: seeds are in [study] seeds, and runs are named after the study and the member");
+  }
+
   void flatten(const Node& table, const std::string& path, const std::string& where, std::vector<StudyChange>& found) {
     for (const Entry& entry : table.entries) {
       const std::string key = path.empty() ? entry.key : path + "." + entry.key;
-      if (key == "seed" || key == "name" || key == "sweep") {
-        diagnostics_.add(entry.position, where + ": found " + quote(key) + ", which the study states itself",
-                         "remove it: seeds are in [study] seeds, and runs are named after the study and the member");
+      if (is_stated_by_study(key)) {
+        refuse_stated_by_study(entry, where, key);
       } else if (entry.value.kind == Node::Kind::table) {
         flatten(entry.value, key, where, found);
       } else if (entry.value.kind == Node::Kind::time) {
@@ -368,6 +374,10 @@ class Reader {
     for (const Entry& entry : table.entries) {
       const std::string key = path.empty() ? entry.key : path + "." + entry.key;
       const Node& value = entry.value;
+      if (is_stated_by_study(key)) {
+        refuse_stated_by_study(entry, "tune", key);
+        continue;
+      }
       const bool is_range = value.kind == Node::Kind::table && (value.find("from") || value.find("to"));
       if (value.kind == Node::Kind::table && !is_range) {
         tuned_keys(value, key, found);

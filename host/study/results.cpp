@@ -224,7 +224,8 @@ std::optional<double> value_at(const StudyResult& result, const std::string& met
   const std::vector<double> until = spent(result, unit);
   const auto after = size_t(std::ranges::lower_bound(until, amount) - until.begin());
   if (after == until.size()) return std::nullopt;
-  if (after == 0 || until[after] == amount) return values[after];
+  if (until[after] == amount) return values[after];
+  if (after == 0) return std::nullopt;  // nothing is known before the first value
   const auto &low = values[after - 1], &high = values[after];
   if (!low || !high) return std::nullopt;
   return std::lerp(*low, *high, (amount - until[after - 1]) / (until[after] - until[after - 1]));

@@ -64,7 +64,7 @@ OrderedJson to_json(const TriedChoice& tried);
 void add_results(const std::filesystem::path& file, StudyResults& results);
 
 /// A metric where a run has spent this budget, linear between two validations; at the end its last value. nullopt if
-/// the run ended before, or diverged.
+/// the run ended before, diverged, or has its first value later.
 std::optional<double> value_at(const StudyResult& result, const std::string& metric, BudgetUnit unit, double amount);
 
 /// The tokens, operations or seconds of a run's validations. [unit is not `end`]

@@ -65,6 +65,8 @@ struct StudyMember {
   std::vector<StudyChange> changes;  ///< the study's, then the condition's, then its own
   std::vector<TunedKey> tuned;
   size_t control = 0;  ///< the member that it is compared with: the study's control under the same condition
+  /// Metrics that are another quantity in the control (quantity_of in report/compare.hpp): no difference is taken.
+  std::vector<std::string> incomparable = {};
 };
 
 /// `end`: of each run.

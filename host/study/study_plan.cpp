@@ -188,8 +188,11 @@ class Planner {
 
   void add_smallest(size_t i, MemberPlan& member) const {
     std::vector<double> differences;
+    const size_t its_control = study_.members[i].control;
+    const bool is_tuned = !study_.members[i].tuned.empty() || !study_.members[its_control].tuned.empty();
     for (const auto& [seed, run] : earlier_[i]) {
-      const size_t its_control = study_.members[i].control;
+      // Runs of the tuning have values that were tried, not those that are chosen.
+      if (is_tuned && has(study_.tuning.seeds, seed)) continue;
       const RunBySeed& of_controls = earlier_[its_control];
       const auto control = of_controls.find(seed);
       // If only tuned keys tell a member from its control, its untuned runs, as those of a pilot, are the control's.

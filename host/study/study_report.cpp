@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "report/table.hpp"
+#include "report/terminal.hpp"
 
 namespace wmtp {
 namespace {
@@ -122,7 +123,7 @@ void print_costs(std::ostream& out, const Study& study, const StudyResults& resu
       seconds += run->seconds.back();
       choices.insert(run->choice.begin(), run->choice.end());
     }
-    Cells line{study.members[i].name, "-", "-", "-", join_names({choices.begin(), choices.end()})};
+    Cells line{study.members[i].name, "-", "-", "-", one_line(join_names({choices.begin(), choices.end()}))};
     if (runs > 0) {
       line[1] = with_thousands(int64_t(tokens / runs));
       line[2] = printed("%.3g", operations / runs);
@@ -150,7 +151,7 @@ void print_tried(std::ostream& out, const Study& study, const StudyResults& resu
     for (const TriedChoice& tried : results.tried) {
       if (tried.member != member.name) continue;
       const auto mean = mean_value(tried);
-      of_member += (of_member.empty() ? "" : "; ") + join_names(tried.choice) + ": " +
+      of_member += (of_member.empty() ? "" : "; ") + one_line(join_names(tried.choice)) + ": " +
                    (mean ? printed("%.4g", *mean) : std::string("-"));
     }
     if (!of_member.empty()) lines.push_back({member.name, of_member});
@@ -160,13 +161,25 @@ void print_tried(std::ostream& out, const Study& study, const StudyResults& resu
   print_table_of(out, lines);
 }
 
+/// Of the runs with the study's seeds, by the plan; nullopt if it did not know.
+std::optional<double> planned_hours(const Study& study, const Json& members) {
+  double seconds = 0;
+  for (const auto& [name, member] : members.items()) {
+    const Json of_run = member.value("seconds", Json());
+    if (!of_run.is_number()) return std::nullopt;
+    seconds += of_run.get<double>() * double(study.seeds.size());
+  }
+  return seconds / 3600;
+}
+
 /// What was planned, what came out, and how the study changed after it was begun.
 void print_plan_kept(std::ostream& out, const Study& study, const StudyResults& results,
                      const StudyAnalysis& analysis) {
   const Json estimate = results.plan.value("estimate", Json::object());
+  const auto text = [&](const char* key) { return one_line(results.plan.value(key, "")); };
   out << '\n';
   if (estimate.empty()) {
-    out << "Begun " << results.plan.value("begun_at", "") << " without a plan.\n";
+    out << "Begun " << text("begun_at") << " without a plan.\n";
   } else {
     double seconds = 0;
     for (const StudyResult& run : results.runs) seconds += run.seconds.empty() ? 0 : run.seconds.back();
@@ -177,11 +190,13 @@ void print_plan_kept(std::ostream& out, const Study& study, const StudyResults& 
       runs += member.value("runs", int64_t{0});
       in_log += member.value("runs_in_log", int64_t{0});
     }
-    out << "Planned " << results.plan.value("planned_at", "")
+    const auto of_seeds = planned_hours(study, planned_members);
+    out << "Planned " << text("planned_at")
         << (in_log == 0 ? ", before the first run: "
                         : ", with " + std::to_string(in_log) + " of " + std::to_string(runs) + " runs in the log: ")
         << (hours.is_number() ? printed("%.2g hours", hours.get<double>()) : std::string("unknown hours"))
-        << printed("; came out: %.2g hours of steps.\n", seconds / 3600);
+        << (of_seeds ? printed(", all runs with its seeds %.2g", *of_seeds) : std::string())
+        << printed("; these came to %.2g hours of steps.\n", seconds / 3600);
     for (const StudyRow& row : analysis.rows) {
       if (!row.is_primary || row.budget.unit != BudgetUnit::end || !row.smallest) continue;
       const std::string& name = study.members[row.member].name;
@@ -194,8 +209,8 @@ void print_plan_kept(std::ostream& out, const Study& study, const StudyResults& 
   }
   const Json changes = results.plan.value("changes", Json::array());
   if (changes.empty()) return;
-  out << "\n**Changed after the first run** (" << results.plan.value("begun_at", "") << "):\n";
-  for (const Json& change : changes) out << "- " << change.get<std::string>() << '\n';
+  out << "\n**Changed after the first run** (" << text("begun_at") << "):\n";
+  for (const Json& change : changes) out << "- " << one_line(change.get<std::string>()) << '\n';
 }
 
 void print_looks(std::ostream& out, const Study& study) {

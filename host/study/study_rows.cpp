@@ -1,5 +1,6 @@
 #include "study/study_rows.hpp"
 
+#include "base/error.hpp"
 #include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "log/log_reader.hpp"
@@ -14,6 +15,23 @@ void insert(Database& log, const std::string& study, const Json& definition, con
       .run(study, study_hash(definition), utc_now(), dumped(definition), dumped(estimate));
 }
 
+/// The definition with which the study of this name was begun. Error(usage) if it is that of another study: one without
+/// any of these members.
+Json first_definition(const std::filesystem::path& database, const std::string& study, const std::string& text,
+                      const Json& definition) {
+  Json first = parse_strict_json(text, "study_plans");
+  const Json then = first.value("members", Json::object()), now = definition.value("members", Json::object());
+  std::vector<std::string> names;
+  for (const auto& [name, values] : then.items()) {
+    if (now.contains(name)) return first;
+    names.push_back(printable(name));
+  }
+  if (names.empty()) return first;
+  throw Error(ExitStatus::usage, database.string() + ": the study " + printable(study) +
+                                     ", named after its file, was begun with none of these members, but with " +
+                                     join_names(names) + "; rename the file, or use another log");
+}
+
 }  // namespace
 
 void store_plan(const std::filesystem::path& database, const std::string& study, const Json& definition,
@@ -22,12 +40,14 @@ void store_plan(const std::filesystem::path& database, const std::string& study,
   insert(log, study, definition, estimate);
 }
 
-std::string begun_at(const std::filesystem::path& database, const std::string& study) {
+std::string begun_at(const std::filesystem::path& database, const std::string& study, const Json& definition) {
   const Table found = LogReader(database).query(
-      "SELECT coalesce(strftime('%Y-%m-%dT%H:%M:%SZ', min(begun_ns) / 1e9, 'unixepoch'), '') FROM study_plans WHERE "
-      "study = ?1",
-      {study});
-  return found.rows.empty() ? "" : found.rows[0][0].get<std::string>();
+      "SELECT strftime('%Y-%m-%dT%H:%M:%SZ', begun_ns / 1e9, 'unixepoch'), definition FROM study_plans "
+      "WHERE study = ?1 AND begun_ns IS NOT NULL ORDER BY begun_ns",
+      {study}, 1);
+  if (found.rows.empty()) return "";
+  first_definition(database, study, found.rows[0][1], definition);
+  return found.rows[0][0];
 }
 
 Json begin_study(const std::filesystem::path& database, const std::string& study, const Json& definition) {
@@ -53,7 +73,7 @@ Json begin_study(const std::filesystem::path& database, const std::string& study
     plan = {{"planned_at", first.text(0)},
             {"begun_at", first.text(1)},
             {"estimate", parse_strict_json(first.text(3), "study_plans")},
-            {"changes", definition_changes(parse_strict_json(first.text(2), "study_plans"), definition)}};
+            {"changes", definition_changes(first_definition(database, study, first.text(2), definition), definition)}};
   }
   transaction.commit();
   return plan;

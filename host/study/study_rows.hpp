@@ -13,12 +13,13 @@ namespace wmtp {
 void store_plan(const std::filesystem::path& database, const std::string& study, const Json& definition,
                 const Json& estimate);
 
-/// When the study's first run was started, as in `runs`; "" if none was, or without a log.
-std::string begun_at(const std::filesystem::path& database, const std::string& study);
+/// When the study's first run was started, as in `runs`; "" if none was, or without a log. Error(usage) if the study of
+/// this name that was begun has none of the definition's members, and so is another one.
+std::string begun_at(const std::filesystem::path& database, const std::string& study, const Json& definition);
 
 /// Notes that runs of this definition begin, with a row if there is none. Returns what counts from now on, the first
 /// definition that was begun: {"planned_at", "begun_at", "estimate", "changes": [how this definition differs from it]}.
-/// Error(storage).
+/// Error(storage), and Error(usage) as of begun_at.
 Json begin_study(const std::filesystem::path& database, const std::string& study, const Json& definition);
 
 /// Keeps `report` (report_json) without its results, and the figures, in place of what the log has of the study.

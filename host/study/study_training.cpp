@@ -41,18 +41,31 @@ StudyResult result_of(const Study& study, const StudyRunner& runner, const Study
   return found;
 }
 
+/// A run that cannot be evaluated is missing, so that the others count; its error is the exit code if none has failed.
+std::optional<StudyResult> result_if_evaluated(const Study& study, const StudyRunner& runner, const StudyRun& run,
+                                               const RunEnd& end, int& exit_code) {
+  if (end.run == 0) return std::nullopt;
+  try {
+    return result_of(study, runner, run, end);
+  } catch (const Error& error) {
+    log_error(run.how.title + " is missing: " + error.what());
+    if (exit_code == 0) exit_code = int(error.status());
+    return std::nullopt;
+  }
+}
+
 /// Returns the exit code.
 int train(const Study& study, const StudyRunner& runner, const std::vector<StudyRun>& runs,
           const std::vector<TunedChoice>& choices, std::vector<StudyResult>& results) {
   if (runs.empty()) return 0;
-  const TrainedRuns outcome = trained(runs, runner);
+  TrainedRuns outcome = trained(runs, runner);
   for (size_t i = 0; i < runs.size(); ++i) {
-    if (outcome.ends[i].run == 0) continue;
-    StudyResult found = result_of(study, runner, runs[i], outcome.ends[i]);
-    found.choice = choices[runs[i].member];
-    found.data = runner.data_hash(runs[i]);
-    found.operations_per_step = runner.operations_per_step(runs[i]);
-    results.push_back(std::move(found));
+    auto found = result_if_evaluated(study, runner, runs[i], outcome.ends[i], outcome.exit_code);
+    if (!found) continue;
+    found->choice = choices[runs[i].member];
+    found->data = runner.data_hash(runs[i]);
+    found->operations_per_step = runner.operations_per_step(runs[i]);
+    results.push_back(std::move(*found));
   }
   return outcome.exit_code;
 }
@@ -141,9 +154,9 @@ int train_pilot(const Study& study, const StudyRunner& runner) {
                                        "its own: pilot = [1, 2, 3]");
   check_evaluations(study, study.pilot_seeds);
   const std::vector<StudyRun> runs = pilot_runs(study, study.pilot_seeds);
-  const TrainedRuns outcome = trained(runs, runner);
+  TrainedRuns outcome = trained(runs, runner);
   for (size_t i = 0; i < runs.size(); ++i)
-    if (outcome.ends[i].run != 0) result_of(study, runner, runs[i], outcome.ends[i]);
+    result_if_evaluated(study, runner, runs[i], outcome.ends[i], outcome.exit_code);
   return outcome.exit_code;
 }
 

@@ -38,8 +38,8 @@ bool lacks_runs(const Study& study, const StudyResults& results);
 
 /// Chooses the values of tuned keys, and trains what neither `results` nor the log has, until a look at the results
 /// decides every comparison. Adds to `results` what the choices and the runs came to. Returns the exit code of the
-/// first run that failed; throws StudyInterrupted. Error(data) if a member has no choice whose runs all have the
-/// primary metric.
+/// first run that failed or could not be evaluated; throws StudyInterrupted. Error(data) if a member has no choice of
+/// which all runs have the primary metric.
 int train_study(const Study& study, const StudyRunner& runner, StudyResults& results);
 
 /// Trains and evaluates the runs of the pilot, which a plan reads from the log. Returns and throws as above.

@@ -63,11 +63,15 @@ void add_quantities(const LogReader& log, size_t runs, ObjectText& quantities) {
     size_t runs = 0;
     ObjectText values;
   };
+  std::vector<std::string> names;
+  log.each_row("SELECT name FROM metric_names", {}, [&](const Statement& row) {
+    if (std::string name = row.text(0); has_quantities(name)) names.push_back(std::move(name));
+  });
   std::map<std::string, Metric> metrics;
   std::map<std::string, std::string> params;
   int64_t run = 0;
   const auto take_run = [&] {
-    for (const std::string& name : metrics_with_quantities()) {
+    for (const std::string& name : names) {
       const std::string quantity = quantity_of(name, params);
       if (quantity.empty()) continue;
       Metric& metric = metrics[name];

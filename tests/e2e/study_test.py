@@ -87,6 +87,34 @@ def test_a_study_trains_its_members_and_compares_them_seed_by_seed(place):
     assert all(one["operations_per_step"] > 0 and one["seconds"][-1] > 0 for one in found["results"])
 
 
+def test_members_are_not_judged_by_another_quantity(place):
+    """A mean over other heads, and a training loss of other weights, also among the values of a tuning."""
+    more = """
+[[study.members]]
+name = "more heads"
+experiment = "plain.toml"
+model = {layers = 5, future_tokens = 3}
+"""
+    weights = place.host("plan", write(place, STUDY.replace("valid/loss", "train/loss")), wanted=2)
+    assert ('small.toml: [study] metric: "train/loss" is another quantity in member "half of them" than in "plain": '
+            "the weights or the heads differ; compare valid/ce_head_1") in weights.err, weights
+    assert '"valid/loss" is another quantity in member "more heads"' in place.host(
+        "plan", write(place, STUDY + more), wanted=2).err
+    by_head_1 = STUDY.replace('["valid/ce_head_1"]', '["valid/loss"]').replace('"valid/loss"\n', '"valid/ce_head_1"\n')
+    place.host("plan", write(place, by_head_1 + more))
+    tuned = STUDY + """
+[[study.members]]
+name = "tuned"
+experiment = "plain.toml"
+tune.model.future_tokens = [1, 2]
+[study.tuning]
+seeds = [3]
+set.data.arithmetic.problems = 300
+"""
+    refused = place.host("plan", write(place, tuned), wanted=2)
+    assert re.search(r'small.toml:\d+:\d+: tune.model.future_tokens changes what "valid/loss"', refused.err), refused
+
+
 def test_results_of_other_machines_are_joined_and_not_counted_twice(place):
     study = write(place)
     whole = json.loads(place.host("study", study, "--json", timeout=120).out)
@@ -200,7 +228,8 @@ def test_the_plan_says_what_seeds_can_show_and_is_kept(place):
     assert planned["hours"] > 0 and planned["memory_bytes"] > 0 and "The smallest difference" in pilot.out
 
     ended = place.host("study", study, timeout=120)
-    assert re.search(r"Planned \S+, before the first run: \S+ hours; came out: \S+ hours", ended.out), ended
+    assert re.search(r"Planned \S+, before the first run: \S+ hours, all runs with its seeds \S+; "
+                     r"these came to \S+ hours", ended.out), ended
     assert "- half of them: planned to show" in ended.out and "Changed" not in ended.out
     late = place.host("plan", study)
     assert "is not stored" in late.err

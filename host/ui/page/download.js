@@ -26,6 +26,7 @@ const Download = (() => {
 
   /** About five round numbers from low to high. */
   function ticks(low, high) {
+    if (high - low <= 1e-12 * Math.max(Math.abs(low), Math.abs(high))) return [low];  // no step changes such a number
     const rough = (high - low) / 5 || 1, size = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].map((by) => by * size).find((one) => one >= rough);
     const found = [];

@@ -250,6 +250,20 @@ TEST_F(CompareTest, ComparesWithTheBaseline) {
   EXPECT_THROW(text({.words = {"a", "b"}, .baseline = "absent"}), Error);
 }
 
+TEST_F(CompareTest, WarnsOfARunThatIsNotFinished) {
+  run("a", 1, 0.5, 3);
+  run("b", 1, 0.5, 4, /*finishes=*/false);
+  run("c", 1, 0.5, 4);
+  const auto warnings = [&](const std::vector<std::string>& words) {
+    testing::internal::CaptureStderr();
+    compare(words);
+    return testing::internal::GetCapturedStderr();
+  };
+  const std::string warning = warnings({"a", "b"});
+  EXPECT_TRUE(holds(warning, "run 2 is failed, at step 1: its values are compared with the last ones")) << warning;
+  EXPECT_EQ(warnings({"a", "c"}), "");
+}
+
 TEST_F(CompareTest, TakesTheNameOfASweep) {
   run("lr-0.1", 1, 0.5, 3);
   run("lr-0.2", 1, 0.5, 4);
@@ -280,6 +294,11 @@ TEST(QuantityOf, DependsOnTheHeadsOfAMeanOverThem) {
   for (const std::string metric : {"train/loss", "train/ce", "valid/loss", "valid/loss, lowest"})
     EXPECT_NE(quantity_of(metric, plain), quantity_of(metric, leaps)) << metric;
   EXPECT_EQ(quantity_of("valid/ce_head_1", plain), quantity_of("valid/ce_head_1", leaps));
+  const std::map<std::string, std::string> more{{"model.future_tokens", "8"}, {"model.future_offsets", "[]"}};
+  for (const std::string metric : {"valid/ce_head_2", "valid/accuracy_head_4", "train/ce_head_3"}) {
+    EXPECT_NE(quantity_of(metric, plain), quantity_of(metric, leaps)) << metric;
+    EXPECT_EQ(quantity_of(metric, plain), quantity_of(metric, more)) << metric;
+  }
 }
 
 }  // namespace

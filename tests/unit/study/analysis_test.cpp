@@ -73,8 +73,31 @@ TEST_F(StudyOfThreeSeeds, ComparesWhereTheShortestRunOfTheSeedEnded) {
   EXPECT_NEAR(row(1, 1).difference.mean, 0.498, 1e-12) << "the good one is half as fast, and only half trained";
   study_.budgets.push_back({BudgetUnit::tokens, 1500});
   EXPECT_NEAR(row(0, 2).mean, 5 + 0.1 / 3 + 0.5, 1e-12) << "half way between two validations";
+  EXPECT_EQ(row(0, 2).missing, 0);
   study_.budgets.push_back({BudgetUnit::operations, 3e7});
   EXPECT_EQ(row(0, 3).missing, 3) << "no run went so far";
+}
+
+TEST_F(StudyOfThreeSeeds, KnowsNothingBeforeTheFirstValue) {
+  for (StudyResult& run : results_.runs) {
+    for (auto* spent : {&run.tokens, &run.seconds}) spent->erase(spent->begin());
+    run.steps.erase(run.steps.begin());
+    run.metrics["valid/loss"].erase(run.metrics["valid/loss"].begin());
+  }
+  study_.budgets.push_back({BudgetUnit::tokens, 999});
+  study_.budgets.push_back({BudgetUnit::tokens, 1000});
+  EXPECT_EQ(row(0, 1).missing, 3);
+  EXPECT_EQ(row(0, 2).missing, 0);
+}
+
+TEST_F(StudyOfThreeSeeds, TakesNoDifferenceOfOtherQuantities) {
+  study_.explored = {"train/loss"};
+  for (StudyResult& run : results_.runs) run.metrics["train/loss"] = run.metrics["valid/loss"];
+  study_.members[1].incomparable = {"train/loss"};
+  for (const StudyRow& row : analyse(study_, results_).rows) {
+    EXPECT_EQ(row.seeds, 3);
+    EXPECT_EQ(row.difference.pairs, row.member == 0 || (row.member == 1 && !row.is_primary) ? 0 : 3);
+  }
 }
 
 TEST_F(StudyOfThreeSeeds, EndsAtAStopWhereAllIsDecidedAndSpendsTheLevelOnEachLook) {
@@ -124,6 +147,13 @@ TEST_F(StudyOfThreeSeeds, ComparesNothingWithAControlThatIsMissing) {
   results_.runs.erase(results_.runs.begin());
   EXPECT_EQ(row(1).missing, 0);
   EXPECT_EQ(row(1).verdict, StudyVerdict::incomplete);
+}
+
+TEST_F(StudyOfThreeSeeds, DecidesNothingOfARunThatDivergedBeforeTheOtherOfItsPairIsThere) {
+  results_.runs[1].diverged = true;
+  results_.runs.erase(results_.runs.begin());
+  EXPECT_EQ(row(1).verdict, StudyVerdict::incomplete);
+  EXPECT_EQ(row(2).verdict, StudyVerdict::incomplete);
 }
 
 TEST_F(StudyOfThreeSeeds, MakesNoMemberBetterThatDivergesWhereItsControlDoesNot) {
@@ -217,6 +247,36 @@ TEST_F(StudyOfThreeSeeds, IsDrawnWithAllMembersAndNothingThatBreaksXml) {
     EXPECT_TRUE(svg->ends_with("</svg>\n"));
   }
   EXPECT_NE(differences.find("not distinguishable"), std::string::npos);
+}
+
+TEST_F(StudyOfThreeSeeds, IsDrawnIfItsValuesDifferByRounding) {
+  for (StudyResult& run : results_.runs)
+    run.metrics["valid/loss"] = std::vector<std::optional<double>>(3, run.seed == 2 ? 0.1 + 0.2 : 0.3);
+  results_.runs.pop_back();
+  EXPECT_NE(curves_svg(study_, results_).find(">0.3</text>"), std::string::npos);
+}
+
+TEST_F(StudyOfThreeSeeds, IsDrawnAsPointsOfFinishedModels) {
+  for (StudyResult& run : results_.runs) {
+    run.steps = {20};
+    run.tokens = run.seconds = {2000};
+    run.metrics["valid/loss"] = {run.metrics["valid/loss"].back()};
+  }
+  const std::string curves = curves_svg(study_, results_);
+  EXPECT_EQ(curves.find("<path"), std::string::npos);
+  size_t points = 0;
+  for (size_t at = 0; (at = curves.find("<circle", at)) != std::string::npos; ++at) ++points;
+  EXPECT_EQ(points, 3 * study_.members.size()) << "against tokens, operations and seconds";
+}
+
+TEST_F(StudyOfThreeSeeds, ShowsNothingOfOthersResultsThatControlsATerminal) {
+  results_.plan = {{"begun_at", "now\033[31m"}, {"changes", {"seeds\033[31m"}}};
+  results_.tried = {{"good", {"optimizer.lr=\033[31m"}, {4.5}}};
+  for (StudyResult& run : results_.runs) run.choice = {"optimizer.lr=\033[31m"};
+  std::ostringstream text;
+  print_markdown(text, study_, results_, analyse(study_, results_));
+  EXPECT_EQ(text.str().find('\033'), std::string::npos) << text.str();
+  EXPECT_NE(text.str().find("- seeds\\x1b[31m"), std::string::npos) << text.str();
 }
 
 TEST_F(StudyOfThreeSeeds, IsDrawnWithoutResults) {

@@ -88,6 +88,8 @@ TEST_F(StudyFile, StopsOnlyWhereItSays) {
 
 TEST_F(StudyFile, RefusesTuningThatTouchesWhatJudges) {
   const std::string plain = "[[study.members]]\nname = \"plain\"\nexperiment = \"a.toml\"\n";
+  expect_in_order(mistakes(head + plain + with(tuned, "model.heads = [2, 4]", "seed = [1, 2]")),
+                  {"tune: found \"seed\", which the study states itself"});
   expect_in_order(mistakes(head + plain + tuned),
                   {"member \"tuned\" has keys to tune, but there is no [study.tuning]"});
   expect_in_order(mistakes(head + plain + tuned + "[study.tuning]\nseeds = [11]\n"),

@@ -1,6 +1,9 @@
 #include "study/study_rows.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <functional>
 
 #include "support/log_fixture.hpp"
 
@@ -12,14 +15,14 @@ using StudyPlans = LogTest;
 const Json first{{"seeds", {1, 2}}}, second{{"seeds", {1, 2, 3}}};
 
 TEST_F(StudyPlans, CountFromTheFirstRunOn) {
-  EXPECT_EQ(begun_at(file_, "trial"), "") << "without a log";
+  EXPECT_EQ(begun_at(file_, "trial", first), "") << "without a log";
   store_plan(file_, "trial", first, {{"hours", 1}});
   store_plan(file_, "trial", second, {{"hours", 2}});
-  EXPECT_EQ(begun_at(file_, "trial"), "") << "what is planned may still change";
+  EXPECT_EQ(begun_at(file_, "trial", first), "") << "what is planned may still change";
   const Json begun = begin_study(file_, "trial", second);
   EXPECT_EQ(begun["estimate"]["hours"], 2);
   EXPECT_TRUE(begun["changes"].empty());
-  EXPECT_EQ(begun_at(file_, "trial"), begun["begun_at"]);
+  EXPECT_EQ(begun_at(file_, "trial", first), begun["begun_at"]);
 
   const Json changed = begin_study(file_, "trial", first);
   EXPECT_EQ(changed["estimate"]["hours"], 2) << "the definition that was begun first counts";
@@ -33,6 +36,24 @@ TEST_F(StudyPlans, OfOtherStudiesDoNotCount) {
   EXPECT_TRUE(begun["estimate"].empty()) << "begun without a plan";
   EXPECT_TRUE(begun["changes"].empty());
   EXPECT_EQ(integer("SELECT count(*) FROM study_plans"), 2);
+}
+
+TEST_F(StudyPlans, OfAnotherFileOfThatNameAreRefused) {
+  const Json plain{{"members", {{"plain", 1}, {"good", 2}}}}, other{{"members", {{"small", 1}}}},
+      renamed{{"members", {{"plain", 1}, {"better", 2}}}};
+  begin_study(file_, "trial", plain);
+  EXPECT_EQ(begin_study(file_, "trial", renamed)["changes"].size(), 2u);
+  for (const auto& refused : {std::function<void()>([&] { begin_study(file_, "trial", other); }),
+                              std::function<void()>([&] { begun_at(file_, "trial", other); })})
+    try {
+      refused();
+      ADD_FAILURE() << "accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::usage);
+      EXPECT_THAT(error.what(),
+                  testing::HasSubstr("begun with none of these members, but with \"good\" and \"plain\""));
+    }
+  EXPECT_EQ(integer("SELECT count(*) FROM study_plans"), 2) << "of the same file";
 }
 
 TEST_F(StudyPlans, AReportReplacesTheOneBefore) {

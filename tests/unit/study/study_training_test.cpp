@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <fstream>
 #include <map>
 
 #include "support/log_fixture.hpp"
@@ -149,6 +150,20 @@ TEST_F(TrainedStudy, KeepsADivergedRunAsAResultAndLeavesOutAFailedOne) {
   ASSERT_EQ(results_.runs.size(), 1u);
   EXPECT_EQ(results_.runs.front().member, "good");
   EXPECT_TRUE(results_.runs.front().diverged);
+}
+
+TEST_F(TrainedStudy, LeavesOutARunThatCannotBeEvaluated) {
+  study_.seeds = {1};
+  study_.explored = {"eval/greedy"};
+  StudyEvaluation& greedy = study_.evaluations.emplace_back();
+  greedy.name = "greedy";
+  greedy.suite = (file_.parent_path() / "suite.jsonl").string();
+  std::ofstream(greedy.suite) << R"({"task_id": "sum/1", "prompt": "1+1", "completion": "2"})" << '\n';
+  ends_["plain seed=1"] = ExitStatus::guard;
+  EXPECT_NE(train_all(), 0) << "the runs have no checkpoints";
+  ASSERT_EQ(results_.runs.size(), 1u);
+  EXPECT_TRUE(results_.runs.front().diverged) << "nothing is to be evaluated";
+  EXPECT_TRUE(lacks_runs(study_, results_));
 }
 
 TEST_F(TrainedStudy, EndsWithTheRequestToStop) {

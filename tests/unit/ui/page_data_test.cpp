@@ -206,7 +206,9 @@ TEST_F(PageDataTest, TellsWhichRunsMeasureTheSame) {
   const auto run_with = [&](double keep, int64_t heads) {
     RunStart given = start();
     given.params = {{"pipeline.keep", keep}, {"model.future_tokens", heads}, {"seed", int64_t{1}}};
-    RunLog(file_, given).end(ExitStatus::done);
+    RunLog log(file_, given);
+    log.metrics(1, {{"valid/loss", 5.0}});
+    log.end(ExitStatus::done);
   };
   run("without heads", 1);
   PageData data(file_);
