@@ -203,6 +203,11 @@ def test_learning_from_outcomes_that_no_record_has_is_refused(place, changes, wh
                  **records(place, text) | changes)
 
 
+def test_an_auxiliary_loss_of_wrong_answers_is_refused_where_data_have_none(place):
+    place.refuse(4, 'data of kind "random" say of no answer whether it is right, but auxiliary loss \'unlikelihood\'',
+                 data={"kind": "random"}, auxiliary_loss={"plugin": "unlikelihood"})
+
+
 def test_records_train(place):
     text = "".join(RECORD % (i, "true" if i % 2 else "false") for i in range(200))
     place.run(**records(place, text))

@@ -55,7 +55,9 @@ class LineReader {
       const OrderedJson ordered = ordered_object(line_);
       RecordFields(format, ordered, refuse, needs_.weights).read(record_, [&] {
         if (!good_) return;
-        if (record_.identity < 0) record_.identity = hash60(question_of(record_));  // once: a pair has one identity
+        if (!knows_question_) record_.question = hash60(question_of(record_));  // once: a pair has one question
+        knows_question_ = true;
+        if (record_.identity < 0) record_.identity = record_.question;
         on_record(record_);
       });
     } catch (const LineMistake& mistake) {
@@ -122,7 +124,7 @@ class LineReader {
   const RecordNeeds& needs_;
   RecordMistakes& mistakes_;
   Record record_;
-  bool good_ = true;
+  bool good_ = true, knows_question_ = false;
 };
 
 }  // namespace
@@ -157,8 +159,8 @@ void for_each_record(const fs::path& file, const RecordNeeds& needs, RecordMista
 }
 
 std::string format_prompt(const Prompt& prompt, const std::string& prompt_template) {
-  if (prompt_template == "none") return prompt.instruction;
   const bool input = !prompt.input.empty();
+  if (prompt_template == "none") return prompt.instruction + (input ? "\n" + prompt.input : "");
   if (prompt_template == "plain") {
     std::string text;
     for (const std::string* part : {&prompt.instruction, &prompt.input})

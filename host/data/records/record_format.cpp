@@ -220,7 +220,9 @@ OrderedJson RecordFields::message(const std::string& place, const OrderedJson& g
   }
   const OrderedJson *role = member("role"), *content = member("content");
   if (!role || !role->is_string()) return refused(".role", role, "a string");
-  if (const std::string name = wrong_weight(*role); !name.empty()) return refused_weight(name);
+  const std::string renamed = format_ == "conversations" ? role_of(role->get<std::string>()) : "",
+                    known_role = renamed.empty() ? role->get<std::string>() : renamed;
+  if (const std::string name = wrong_weight(known_role); !name.empty()) return refused_weight(name);
   const bool may_be_missing = member("tool_calls");
   if (content ? !content->is_string() : !may_be_missing) return refused(".content", content, "a string");
   // Without fields that are null, as in transformers, because templates would write "None"; and without weights, which
@@ -228,7 +230,7 @@ OrderedJson RecordFields::message(const std::string& place, const OrderedJson& g
   OrderedJson message = OrderedJson::object();
   for (const auto& [name, value] : given.items())
     if (!value.is_null() && !masks.contains(name) && !weights.contains(name) && name != "weights")
-      message[name] = value;
+      message[name] = name == "role" ? OrderedJson(known_role) : value;
   return message;
 }
 
@@ -374,8 +376,9 @@ void RecordFields::read_preference(Record& record, const std::function<void()>& 
     const auto [end, unused] = std::mismatch(lists[0].begin(), lists[0].end(), lists[1].begin(), lists[1].end());
     record.prompt_messages = size_t(end - lists[0].begin());
     for (const OrderedJson& list : lists)
-      if (record.prompt_messages < list.size() && list[record.prompt_messages]["role"] == "user")
-        refuse("rejected", rejected, "another answer to the messages of chosen, found another question");
+      if (record.prompt_messages < list.size())
+        if (const OrderedJson& role = list[record.prompt_messages]["role"]; role != "assistant" && role != "tool")
+          refuse("rejected", rejected, "another answer to the messages of chosen, found another question");
     if (!good_) return;
   }
   for (const bool is_right : {true, false}) {

@@ -10,7 +10,7 @@
 
 namespace wmtp {
 
-inline constexpr int records_format = 6;
+inline constexpr int records_format = 7;
 
 struct RecordPlan {
   RecordFiles files;

@@ -10,7 +10,7 @@
 
 namespace wmtp {
 
-inline constexpr int text_format_version = 2;
+inline constexpr int text_format_version = 3;
 
 /// Determined by the experiment and the files' contents.
 struct TextPlan {

@@ -60,7 +60,11 @@ Json encode_parts(const std::vector<TextPart>& parts, const std::string& name, b
   if (warn && skipped.size() > max_warnings)
     log("warning: skipped " + with_thousands(int64_t(skipped.size() - max_warnings)) +
         " more files that are not UTF-8");
-  return {{"files", parts.size()}, {"skipped", skipped.size()}, {"bytes", bytes}, {"tokens", writer.num_ids()}};
+  return {{"files", parts.size()},
+          {"skipped", skipped.size()},
+          {"bytes", bytes},
+          {"tokens", writer.num_ids()},
+          {"inner_ends", writer.num_inner_ends()}};
 }
 
 /// As a TOML string that says \r, which toml_text writes as a code point.
@@ -137,6 +141,14 @@ void log_shares(const Experiment& experiment, const Json& prepared, const Log& l
            : last(held_out_share(experiment)) + " is held out"));
 }
 
+/// With packing every end_of_text separates, also one that ends a turn of a chat.
+void log_inner_ends(const Experiment& experiment, const Json& prepared, const Log& log) {
+  const int64_t ends = prepared["train"]["inner_ends"];
+  if (!experiment.data.packing || ends == 0) return;
+  log("warning: data.packing also separates inside of documents, after the " + with_thousands(ends) +
+      " places in their texts that are read as the tokenizer's end_of_text; records keep the turns of a chat together");
+}
+
 std::unique_ptr<TokenWindows> open_part(const Experiment& experiment, const fs::path& folder, const Json& prepared,
                                         const std::string& part) {
   const int64_t tokens = prepared[part]["tokens"], length = experiment.train.sequence_length;
@@ -166,7 +178,10 @@ void prepare_text(const Experiment& experiment, const fs::path& cache, const Log
   const TextPlan plan = text_plan(experiment, cache);
   for (const std::string& warning : file_warnings(plan.split)) log("warning: " + warning);
   if (!read_prepared(plan.folder)) build(experiment, plan, log);
-  if (const auto prepared = read_prepared(plan.folder)) log_shares(experiment, *prepared, log);
+  if (const auto prepared = read_prepared(plan.folder)) {
+    log_shares(experiment, *prepared, log);
+    log_inner_ends(experiment, *prepared, log);
+  }
 }
 
 void prepare_tokens(const Experiment& experiment, const fs::path& cache, const Log& log) {

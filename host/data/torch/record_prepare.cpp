@@ -1,11 +1,14 @@
 #include "data/torch/record_prepare.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <span>
+#include <unordered_map>
 
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "base/log.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
 #include "base/work_progress.hpp"
@@ -93,9 +96,12 @@ class Encoding {
 
   /// The counts of prepared.json.
   Json encode() {
-    const auto hold = [&](const Record& record) { held_out_.insert(record.identity); };
-    read_all(plan_.files.hold_out, {.format = plan_.needs.format, .weights = plan_.needs.weights}, hold,
-             "reading held-out records");
+    const auto hold = [&](const Record& record) {
+      held_out_.emplace(record.identity, record.question);
+      held_out_.emplace(record.question, record.question);  // for records that ask it without a task_id
+      if (record.identity == record.question) unnamed_.insert(record.question);
+    };
+    read_all(plan_.files.hold_out, {.format = plan_.needs.format, .weights = true}, hold, "reading held-out records");
     const auto validate = [&](const Record& record) {
       hold(record);
       add(record, true);
@@ -105,12 +111,18 @@ class Encoding {
     const bool hold_out = by_problem || experiment_.data.hold_out_problems;
     const auto train = [&](const Record& record) {
       const bool one_in_twenty = hold_out && is_held_out(record);
-      if (held_out_.count(record.identity) || (one_in_twenty && !by_problem))
+      const auto same = held_out_.find(record.identity);
+      other_questions_ += same != held_out_.end() && same->second != record.question ? 1 : 0;
+      if (same != held_out_.end() || unnamed_.contains(record.question) || (one_in_twenty && !by_problem))
         ++counts_.held_out;
       else
         add(record, one_in_twenty);
     };
     read_all(plan_.files.train, plan_.needs, train, "encoding train");
+    if (other_questions_ > 0)
+      log_warning("left out of data.files: " + counted(other_questions_, "record") +
+                  " whose task_id is that of a held-out record, which asks something else; give each problem a task_id "
+                  "of its own");
     const std::string prompt_template = templates_.size() == 1 ? *templates_.begin() : "";
     Json prepared{{"train", counts_.train},
                   {"validation", counts_.validation},
@@ -163,7 +175,9 @@ class Encoding {
   const RecordPlan& plan_;
   RecordEncoder encoder_;
   OnRecord on_record_;
-  std::set<int64_t> held_out_;
+  std::map<int64_t, int64_t> held_out_;  ///< the question of each identity, and of each question
+  std::set<int64_t> unnamed_;            ///< questions of held-out records without a task_id
+  int64_t other_questions_ = 0;          ///< records that share a held-out record's task_id, but not its question
   std::set<std::string> templates_;
   Counts counts_;
 };
@@ -179,7 +193,7 @@ class RecordWriter {
   void add(const Record& record, EncodedRecord& encoded, bool validation) {
     RecordEntry entry;
     entry.offset = ids_.num_ids();
-    entry.problem = record.problem;
+    entry.problem = problem_of(record);
     entry.length = int32_t(encoded.ids.size());
     entry.prompt = encoded.turns[0];
     entry.difficulty = int32_t(record.difficulty.value_or(-1));
@@ -196,6 +210,14 @@ class RecordWriter {
     index_.write({reinterpret_cast<const char*>(&entry), sizeof entry});
   }
 
+  /// Answers to different questions are not answers to one problem, even if they share a task_id.
+  int64_t problem_of(const Record& record) {
+    if (record.problem < 0) return -1;
+    const auto [first, is_new] = questions_.try_emplace(record.problem, record.question);
+    if (first->second == record.question) return record.problem;
+    return int64_t(hash64(uint64_t(record.problem), uint64_t(record.question)) >> 4);
+  }
+
   /// The number of ids.
   int64_t finish() {
     ids_.finish();
@@ -208,6 +230,7 @@ class RecordWriter {
   TokenWriter ids_;
   DurableFile index_, turns_;
   int64_t num_turns_ = 0;
+  std::unordered_map<int64_t, int64_t> questions_;  ///< the first of each problem
 };
 
 void build(const Experiment& experiment, const RecordPlan& plan, const Log& log) {

@@ -84,6 +84,7 @@ void TokenWriter::add_document(TextStream& in, int64_t left, WorkProgress* progr
   }
   const auto end_of_text = int32_t(tokenizer_.end_of_text());
   if (last != end_of_text) add({end_of_text});
+  ++num_documents_;
 }
 
 void TokenWriter::add(const std::vector<int32_t>& ids) {
@@ -96,6 +97,7 @@ void TokenWriter::add(const std::vector<int32_t>& ids) {
     file_.write({bytes, wide_ ? size_t{4} : size_t{2}});
   }
   num_ids_ += int64_t(ids.size());
+  num_ends_ += std::ranges::count(ids, int32_t(tokenizer_.end_of_text()));
 }
 
 }  // namespace wmtp

@@ -41,6 +41,8 @@ class TokenWriter {
   /// Writes the buffer and syncs the file.
   void finish() { file_.finish(); }
   int64_t num_ids() const { return num_ids_; }
+  /// Ids of end_of_text inside of documents, whose texts contain that token.
+  int64_t num_inner_ends() const { return num_ends_ - num_documents_; }
 
  private:
   void add_document(TextStream& in, int64_t left, WorkProgress* progress);
@@ -48,7 +50,7 @@ class TokenWriter {
   DurableFile file_;
   const Tokenizer& tokenizer_;
   bool wide_;
-  int64_t num_ids_ = 0;
+  int64_t num_ids_ = 0, num_ends_ = 0, num_documents_ = 0;
 };
 
 }  // namespace wmtp

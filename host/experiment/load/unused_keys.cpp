@@ -15,6 +15,7 @@ class UnusedKeys : RuleChecker {
     optimizer();
     if (needs) {
       value_heads(*needs);
+      token_weights(*needs);
       pairs(*needs);
     }
     schedule();
@@ -41,6 +42,14 @@ class UnusedKeys : RuleChecker {
     if (!bound_.all_valid({"optimizer", "optimizer.lr"})) return;
     if (needs.heads.empty() && e_.optimizer.value_head_lr != e_.optimizer.lr)
       unused("optimizer.value_head_lr", title() + " trains no value head", "remove it");
+  }
+
+  /// An objective has none.
+  void token_weights(const PluginNeeds& needs) {
+    if (needs.when) return;
+    const std::string reason = title() + " weighs no tokens";
+    if (e_.train.normalize != TrainConfig().normalize) unused("train.normalize", reason, "remove it");
+    if (e_.log.samples != 0 && e_.log.samples != LogConfig().samples) unused("log.samples", reason, "remove it");
   }
 
   void pairs(const PluginNeeds& needs) {

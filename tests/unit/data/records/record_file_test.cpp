@@ -221,8 +221,10 @@ TEST_F(RecordFile, MakesAlpacasPrompts) {
             "a response that appropriately completes the request.\n\n### Instruction:\nAdd.\n\n### Input:\n1 2\n\n"
             "### Response:");
   EXPECT_EQ(format_prompt(record, "plain"), "Add.\n1 2\n");
+  EXPECT_EQ(format_prompt(record, "none"), "Add.\n1 2");
   record.input.clear();
   EXPECT_EQ(format_prompt(record, "plain"), "Add.\n");
+  EXPECT_EQ(format_prompt(record, "none"), "Add.");
 }
 
 }  // namespace

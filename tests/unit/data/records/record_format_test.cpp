@@ -75,6 +75,11 @@ TEST_F(RecordFormat, OfShareGptBecomesMessages) {
   EXPECT_EQ(found[0].messages.dump(), R"([{"role":"system","content":"Be kind."},{"role":"user","content":"Hi"},)"
                                       R"({"role":"assistant","content":"Hello."}])");
   EXPECT_EQ(found[1].messages.size(), 2u);
+  const auto named =
+      records(R"({"conversations": [{"role": "human", "content": "Hi"}, {"role": "gpt", "content": "Hello."}]})"
+              "\n");
+  ASSERT_EQ(named.size(), 1u);
+  EXPECT_EQ(named[0].messages, found[1].messages);
 }
 
 TEST_F(RecordFormat, OfCompletionsIsAWholePromptOrMessages) {
@@ -159,6 +164,14 @@ TEST_F(RecordFormat, ReportsEachMistakeInAMessage) {
                   "rejected: found the string \"b\", wanted another answer than chosen"));
   EXPECT_TRUE(has(refused(R"({"chosen": [)" + hi + ", " + no + R"(], "rejected": [)" + hi + ", " + no + "]}"),
                   "a message of the assistant that only this answer has"));
+}
+
+TEST_F(RecordFormat, OfPreferencesHasOneQuestion) {
+  const std::string system = R"({"role": "system", "content": "Be brief."})";
+  for (const std::string& other : {system + ", " + hi, R"({"role": "user", "content": "Bye"})" + std::string()})
+    EXPECT_TRUE(has(refused(R"({"chosen": [)" + hi + ", " + hello + R"(], "rejected": [)" + other + ", " + no + "]}"),
+                    "another answer to the messages of chosen, found another question"))
+        << other;
 }
 
 TEST_F(RecordFormat, ThatOtherProgramsWouldTrainDifferentlyIsRefused) {

@@ -1,5 +1,6 @@
 #include "data/torch/prepare.hpp"
 
+#include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 
 #include "base/json.hpp"
 #include "support/data_fixture.hpp"
+#include "support/made_tokenizer.hpp"
 #include "support/packed.hpp"
 
 namespace wmtp {
@@ -147,6 +149,30 @@ TEST_F(Prepare, EndsEachDocumentBetweenSeparatorsWithEndOfText) {
   experiment.data.separator = "<|end|>";
   EXPECT_EQ(all_ids(*prepare_and_open(experiment).train, 8),
             (std::vector<int64_t>{'a', 'b', 'c', 257, 'd', 'e', 257, '\n'}));
+}
+
+TEST_F(Prepare, WarnsThatPackingSeparatesAtEveryEndOfText) {
+  auto experiment = text_experiment();
+  experiment.data.tokenizer.given = true;
+  experiment.data.tokenizer.kind = TokenizerKind::file;
+  experiment.data.tokenizer.file = write("tokenizer.json", byte_level_json().dump());
+  write("tokenizer_config.json", R"({"eos_token": "<end>"})");
+  experiment.model.vocab_size = 261;
+  write("text/a.txt", "cdefghijk<end>");
+  experiment.data.packing = true;
+  const auto warnings = [&] {
+    auto said = prepare(experiment);
+    std::erase_if(said, [](const std::string& line) { return !line.starts_with("warning: "); });
+    return said;
+  };
+  EXPECT_THAT(warnings(), testing::IsEmpty());
+  write("text/a.txt", "cdef<end>ghijk<end>l");
+  const std::vector<std::string> said = warnings();
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_TRUE(has(said[0], "data.packing also separates inside of documents, after the 2 places")) << said[0];
+  EXPECT_EQ(warnings(), said) << "logged each time";
+  experiment.data.packing = false;
+  EXPECT_THAT(warnings(), testing::IsEmpty());
 }
 
 TEST_F(Prepare, RefusesASeparatorThatNoFileHas) {

@@ -7,6 +7,7 @@
 #include "data/torch/record_prepare.hpp"
 #include "data/torch/sources.hpp"
 #include "support/data_fixture.hpp"
+#include "support/experiment_fixture.hpp"
 #include "support/tensors.hpp"
 
 namespace wmtp {
@@ -401,6 +402,46 @@ TEST_F(RecordData, HoldOutTheProblemsOfFiles) {
   stage.data.hold_out = e.validation.files;
   EXPECT_EQ(training_batches(stage, open(stage), {}, 1)->count(), 28 * 4);
   EXPECT_NE(data_content_hash(stage, at("cache")), data_content_hash(experiment(), at("cache")));
+}
+
+TEST_F(RecordData, HoldOutAQuestionThatOnlyOneOfTheFilesNames) {
+  const std::string named = R"({"instruction": "a", "output": "1", "task_id": "t1"})",
+                    unnamed = with(named, R"(, "task_id": "t1")", ""),
+                    other = with(with(named, "\"a\"", "\"b\""), "t1", "t2");
+  for (const auto& [trained, held_out] : {std::pair(named, unnamed), std::pair(unnamed, named)}) {
+    write("a.jsonl", trained + "\n" + other + "\n");
+    write("b.jsonl", held_out + "\n");
+    Experiment e = experiment();
+    e.train.batch_size = 1;
+    e.validation.given = true;
+    e.validation.files = {at("b.jsonl")};
+    EXPECT_EQ(training_batches(e, open(e), {}, 1)->count(), 1);
+  }
+}
+
+TEST_F(RecordData, WarnOfATaskIdThatTwoQuestionsShare) {
+  write("a.jsonl", line("1", 1, true) + with(line("2", 2, true), "\"q\"", "\"r\""));
+  write("b.jsonl", line("3", 2, true));
+  Experiment e = experiment();
+  e.train.batch_size = 1;
+  e.validation.given = true;
+  e.validation.files = {at("b.jsonl")};
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(training_batches(e, open(e), {}, 1)->count(), 1);
+  EXPECT_TRUE(has(testing::internal::GetCapturedStderr(),
+                  "left out of data.files: 1 record whose task_id is that of a held-out record, which asks"));
+}
+
+TEST_F(RecordData, PairNoAnswersToDifferentQuestionsThatShareATaskId) {
+  const auto of_another = [&](const std::string& text) { return with(text, "\"q\"", "\"r\""); };
+  write("a.jsonl",
+        line("1", 1, true) + line("2", 1, false) + of_another(line("3", 1, true)) + of_another(line("4", 1, false)));
+  Experiment e = experiment();
+  const Prepared prepared = open(e);
+  EXPECT_EQ(training_batches(e, prepared, pairs_wanted(), 1)->count(), 2 * 2) << "of four pairs by task_id";
+  std::set<int64_t> problems;
+  for (const RecordEntry& entry : prepared.records->entries()) problems.insert(entry.problem);
+  EXPECT_EQ(problems.size(), 2u);
 }
 
 TEST_F(RecordData, GiveValidationRowsOfPadding) {

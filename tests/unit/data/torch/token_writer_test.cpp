@@ -55,6 +55,21 @@ class BeginningTokenizer : public WideTokenizer {
   int64_t end_of_text() const override { return 255000; }
 };
 
+TEST_F(TokenWriting, CountsTheEndsInsideOfDocuments) {
+  const BeginningTokenizer tokenizer;
+  TokenWriter writer(at("ids.bin"), tokenizer);
+  const auto ends_with = [&](const std::string& text) {
+    for (const TextPart& part : whole_files({write("a.txt", text)})) writer.add_documents(part);
+    return writer.num_inner_ends();
+  };
+  EXPECT_EQ(ends_with("ab"), 0);
+  EXPECT_EQ(ends_with("ab\xff"), 0);
+  EXPECT_EQ(ends_with("a\xff"
+                      "b\xff"
+                      "c"),
+            2);
+}
+
 TEST_F(TokenWriting, BeginsAndEndsADocumentOnceThatBringsTheTokens) {
   const BeginningTokenizer tokenizer;
   TokenWriter writer(at("ids.bin"), tokenizer);

@@ -35,6 +35,15 @@ TEST_F(UnusedKeys, OfValueHeadsAreRefusedWhereNoneTrains) {
                   {"value_head_lr has no effect: pipeline \"baseline\" trains no value head"});
 }
 
+TEST_F(UnusedKeys, OfWeightsAreRefusedWhereNoTokenHasOne) {
+  const std::string weighs = small + "[validation]\nbatches = 1\n", critic = with(weighs, "baseline", "critic");
+  const std::vector<std::string> keys{"train.normalize=weights", "log.samples=3", "model.vocab_size=258",
+                                      "data.kind=records", "data.files=[\"a.jsonl\"]"};
+  EXPECT_EQ(load(weighs, keys).log.samples, 3);
+  expect_in_order(refused(critic, keys), {"normalize has no effect: pipeline \"critic\" weighs no tokens",
+                                          "samples has no effect: pipeline \"critic\" weighs no tokens"});
+}
+
 TEST_F(UnusedKeys, OfPairsAreRefusedWhereNoneIsTrainedOn) {
   const std::vector<std::string> records{"model.vocab_size=258", "data.kind=records", "data.files=[\"a.jsonl\"]",
                                          "data.max_pairs_per_problem=0", "data.length_bins=[10, 20]"};
