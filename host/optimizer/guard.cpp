@@ -29,7 +29,8 @@ Guard::Verdict Guard::verdict(std::optional<double> loss, double gradient_norm) 
             "guard.grad_norm"};
   if (loss && int64_t(window_.size()) == config_.window) {
     const double mean = mean_of(window_);
-    if (config_.loss_ratio > 0 && *loss > config_.loss_ratio * mean)
+    // Of signed weights the mean may be 0 or less, which has no multiple that a spike exceeds.
+    if (config_.loss_ratio > 0 && mean > 0 && *loss > config_.loss_ratio * mean)
       return {printed("loss spike: %.4g exceeds guard.loss_ratio = %.4g times the mean %.4g of %zu steps", *loss,
                       config_.loss_ratio, mean, window_.size()),
               "guard.loss_ratio"};

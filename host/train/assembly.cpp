@@ -144,18 +144,24 @@ void check_previous_losses(Session& session, const Experiment& experiment, const
                 " the run reads no token twice, so that it is always the present loss");
 }
 
-/// Error(data) if no record says whether its answer is right, and something learns from nothing else: its loss would be
-/// 0 everywhere.
+/// Error(data) if the data say of no answer whether it is right, and something learns from nothing else: its loss would
+/// be 0 everywhere. What a value head learns from other data than records, only its plugin knows.
 void refuse_unknown_outcomes(const Experiment& experiment, const ActivePipeline& pipeline, const Prepared& data) {
   const auto learns_outcome = [](const ValueHead& head) { return head.meaning == "value"; };
-  const bool is_value = !pipeline.needs.pairs && std::ranges::any_of(pipeline.needs.heads, learns_outcome);
+  const bool is_value =
+      data.records && !pipeline.needs.pairs && std::ranges::any_of(pipeline.needs.heads, learns_outcome);
   const bool is_auxiliary = pipeline.auxiliary_loss && pipeline.auxiliary_loss->needs.correct;
   const auto is_known = [](const RecordEntry& entry) { return entry.correct >= 0; };
-  if (!data.records || (!is_value && !is_auxiliary) || std::ranges::any_of(data.records->entries(), is_known)) return;
-  throw Error(ExitStatus::data, experiment.file.string() + ": no record of data.files has is_correct, but " +
+  if ((!is_value && !is_auxiliary) || (data.records && std::ranges::any_of(data.records->entries(), is_known))) return;
+  throw Error(ExitStatus::data, experiment.file.string() + ": " +
+                                    (data.records ? "no record of data.files has is_correct"
+                                                  : std::string("data of kind \"") + to_string(experiment.data.kind) +
+                                                        "\" say of no answer whether it is right") +
+                                    ", but " +
                                     (is_value ? "the value head of pipeline '" + pipeline.name
                                               : "auxiliary loss '" + pipeline.auxiliary_loss->name) +
-                                    "' learns from right and wrong answers; add it to the records");
+                                    "' learns from right and wrong answers" +
+                                    (data.records ? "; add it to the records" : ""));
 }
 
 bool freezes(const ShardedModel& model) {
@@ -199,6 +205,7 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const RunIden
   TrainerData data{training_source_.get(), validation_source_.get(), 0};
   if (validation_source_)
     data.validation_sequences = std::min(validation_source_->count(), experiment.validation.batches * train.batch_size);
+  warn_of_unread_validation(data.validation_sequences);
   const int64_t steps = num_steps(train, training_source_->count(), data_ranks);
   refuse_misfit_of_steps(experiment, steps);
   check_previous_losses(session, experiment, pipeline_, *training_source_, steps);
@@ -207,6 +214,15 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const RunIden
                                        session.section_channels());
   fill_policy(stages);  // after the optimizer, in whose file the masters may be
   ends_ = ends_with_tokenizer(started_from_, data_, experiment.data.tokenizer.kind == TokenizerKind::byte);
+}
+
+/// Windows of text are read from the first file on; records are drawn from all files.
+void Assembly::warn_of_unread_validation(int64_t sequences) const {
+  if (session_.rank() != 0 || data_.records || experiment_.validation.files.size() < 2) return;
+  if (sequences < validation_source_->count())
+    log_warning("a validation reads only the first " + with_thousands(sequences) + " of the " +
+                counted(validation_source_->count(), "window") +
+                " of validation.files, in the order of the files; raise validation.batches to read all");
 }
 
 ModelTokenizer Assembly::tokenizer() const {
@@ -266,10 +282,10 @@ void Assembly::resume_with_world_size(int64_t saved_world_size) {
                     std::to_string(saved_world_size) + " and the parallel.sequence and tensor of that run");
   if (session_.rank() == 0)
     log_warning("--resume: each step now reads " +
-                counted(sequences_per_step(experiment_.train, session_.data_ranks()), "sequence") + ", " +
-                with_thousands(sequences_per_step(experiment_.train, saved_world_size)) +
-                " before the checkpoint, because the number of ranks has changed; --nproc " +
-                std::to_string(saved_world_size) + " keeps the run as it was");
+                counted(sequences_per_step(experiment_.train, session_.data_ranks()), "sequence") +
+                ", another number than before the checkpoint, because other ranks read the same sequences; --nproc " +
+                std::to_string(saved_world_size) +
+                " and the parallel.sequence, tensor and pipeline of that run keep it as it was");
   trainer_->set_num_steps(
       num_steps(experiment_.train, training_source_->count(), session_.data_ranks(), {state.step, state.drawn}));
 }

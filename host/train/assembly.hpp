@@ -50,6 +50,7 @@ class Assembly {
 
  private:
   std::unique_ptr<ShardedModel> build_policy() const;
+  void warn_of_unread_validation(int64_t sequences) const;
   void fill_policy(const Stages& stages);
 
   Session& session_;

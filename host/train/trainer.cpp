@@ -1,5 +1,6 @@
 #include "train/trainer.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -7,6 +8,8 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "checkpoint/torch/training_state.hpp"
+#include "checkpoint/verify.hpp"
 #include "data/tokens/step_count.hpp"
 #include "memory/meta_device.hpp"
 #include "memory/phase.hpp"
@@ -69,6 +72,13 @@ void refuse_to_compare_frozen_heads(const std::string& what, const Experiment& e
                                      (last == 1 ? "head 1 or the trunk" : "a head or the trunk"));
 }
 
+/// Whether the losses of all of these heads are.
+bool are_finite(const StepTotals& totals, int64_t heads) {
+  double sum = 0;
+  for (int64_t k = 1; k <= heads; ++k) sum += totals.sum("ce/" + std::to_string(k));
+  return std::isfinite(sum);
+}
+
 /// The factor that keeps a gradient's norm below `limit`, as in torch's clip_grad_norm_.
 double clip_coefficient(double limit, double norm) { return std::min(1.0, limit / (norm + 1e-6)); }
 
@@ -105,7 +115,8 @@ Trainer::Trainer(const Experiment& experiment, int64_t num_steps, ShardedModel& 
                    }),
       peak_rate_(peak_rate(experiment.parallel, model.compute().device())) {
   if (experiment.parallel.precision == Precision::fp16) state_.loss_scale.emplace();
-  if (optimizer_.states().empty() && channels.sections() == 1)
+  const auto trains = [](const UnitSpec& unit) { return std::ranges::any_of(unit.parameters, &ParameterSpec::trains); };
+  if (std::ranges::none_of(model.whole(), trains))
     throw Error(ExitStatus::plugin, "adapter '" + experiment.adapter.plugin + "' trains no parameter of this model");
   if (pipeline.reads(Signal::policy_previous_loss) && model.section().is_last())
     state_.previous_losses.emplace(training_.windows(), experiment.train.sequence_length, model.num_heads(),
@@ -166,8 +177,10 @@ StepReport Trainer::step() {
   step_runner_.scale_gradients(scale);
   const at::Tensor sums = weight_sums(micros, counts, frozen);
   const auto [totals, job] = accumulate(micros, counts, frozen, sums, waited);
-  refuse_faults(job);
+  // Weights of losses that are not finite cannot be, either: then the guard judges the step.
+  if (has_finite_losses(totals, job)) refuse_faults(job);
   step_runner_.forget_weights();
+  refuse_unsaved_state();
 
   StepReport report;
   report.step = number;
@@ -297,10 +310,16 @@ void Trainer::exchange(StepTotals& totals, double waited_at_start) {
   waited_after_ = waited_seconds() - waited;
 }
 
+bool Trainer::has_finite_losses(const StepTotals& totals, const StepTotals& job) const {
+  if (channels_.sections() > 1) return job.sum("losses/not_finite") == 0;
+  return are_finite(totals, model_.num_heads());
+}
+
 StepTotals Trainer::job_totals(const StepTotals& totals) const {
   if (channels_.sections() == 1) return totals;
   StepTotals job = totals.values_of({"loss", "norm/part", "stop", "save", "memory/grew", "fault/not_finite",
                                      "fault/negative", "selection/missed", "multiplication_rate/doubted", "waited"});
+  job.add("losses/not_finite", are_finite(totals, model_.num_heads()) ? 0.0 : 1.0);
   job.exchange(channels_.all());
   return job;
 }
@@ -335,6 +354,15 @@ void Trainer::judge(double norm, StepReport& report) {
     report.skipped = state_.guard.judge(report.measured_loss ? std::optional(report.loss) : std::nullopt, norm);
 }
 
+/// A checkpoint could not be written, at the latest at the end of the run.
+void Trainer::refuse_unsaved_state() const {
+  for (const auto& [name, kept] : state_.pipeline_state)
+    if (!can_be_saved(kept.scalar_type()))
+      throw Error(ExitStatus::plugin, "plugin " + pipeline_.name + ": state " + printable(name) + " is of type " +
+                                          c10::toString(kept.scalar_type()) + ", which no checkpoint holds; wanted " +
+                                          join_names({state_dtype_names.begin(), state_dtype_names.end()}));
+}
+
 void Trainer::refuse_faults(const StepTotals& job) {
   const Channels& all = channels_.all();
   for (int rank = 0; rank < all.size(); ++rank) {
@@ -357,13 +385,14 @@ void Trainer::report_metrics(const StepTotals& totals, const StepCounts& counts,
   metrics.merge(totals.plugin_metrics());
   if (pipeline_.objective || !model_.section().is_last()) return;
   if (!report.overflowed) metrics.merge(head_metrics(model_.num_heads(), totals, scale));
+  const BackwardExtent extent = model_.backward_extent();
   double ce = 0, targets = 0;
   for (int64_t k = 1; k <= model_.num_heads(); ++k) {
     const double count = double(counts.targets[size_t(k - 1)]);
     if (count == 0) continue;
     const double head_loss = totals.sum("ce/" + std::to_string(k)) / count;
     metrics["train/ce_head_" + std::to_string(k)] = head_loss;
-    if (pipeline_.auxiliary_loss && pipeline_.auxiliary_loss->heads.contains(k))
+    if (pipeline_.auxiliary_loss && pipeline_.auxiliary_loss->heads.contains(k) && extent.reaches_head(k))
       metrics["train/auxiliary_head_" + std::to_string(k)] = totals.sum("auxiliary/" + std::to_string(k)) / count;
     ce += head_loss / double(counts.heads_with_targets());
     targets += count;

@@ -101,6 +101,9 @@ class Trainer {
   /// Over all ranks of the job, the totals that decide how the step ends. With one section they are `totals`.
   StepTotals job_totals(const StepTotals& totals) const;
   double gradient_norm(const StepTotals& job) const;
+  /// Of all heads, in all sections.
+  bool has_finite_losses(const StepTotals& totals, const StepTotals& job) const;
+  void refuse_unsaved_state() const;
   void refuse_faults(const StepTotals& job);
   void judge(double norm, StepReport& report);
   void update(const StepReport& report, double lr, double norm, double scale);

@@ -164,8 +164,9 @@ def test_an_auxiliary_loss_without_a_head_is_refused(place):
 
 @pytest.mark.parametrize("fault, message", [
     ("state", r"pipeline 'faulty': state \"seen\" on rank 1 differs from rank 0's"),
-    ("own state", r"pipeline 'faulty': state \"mine\" on rank 1 does not exist on rank 0")])
-def test_a_state_that_differs_between_ranks_is_noticed_before_it_is_saved(place, fault, message):
+    ("own state", r"pipeline 'faulty': state \"mine\" on rank 1 does not exist on rank 0"),
+    ("short state", r"plugin faulty: state \"few\" is of type Short, which no checkpoint holds; wanted F32, F64, ")])
+def test_a_state_that_cannot_be_saved_is_refused_before(place, fault, message):
     place.refuse(3, message, env=OURS, train__steps=4, checkpoint__every_steps=2,
                  pipeline={"plugin": "faulty", "fault": fault, "rank": 1})
     assert not step_folders(place.log.folder())
@@ -188,6 +189,14 @@ def test_a_plugin_that_ends_its_process_with_0_has_not_finished_the_run(place, r
 def test_weights_that_are_all_zero_give_no_loss_and_no_nan(place):
     place.run(env=OURS, **ONE_RANK, train__steps=3, pipeline={"plugin": "faulty", "fault": "zero", "step": 2})
     assert place.log.losses()[2] == 0.0 and place.log.losses()[3] > 1
+
+
+@pytest.mark.parametrize("sections", [1, 2])
+def test_losses_that_are_not_finite_are_not_the_plugins_fault(place, sections):
+    """Its weights of them are not, either; the guard judges the step, as any other."""
+    ended = place.run(pipeline={"plugin": "focal"}, parallel__pipeline=sections, optimizer__lr=1e30,
+                      train__clip_norm=0.0, guard={"max_in_a_row": 2}, wanted=5)
+    assert "not finite" in ended.err and "plugin focal" not in ended.err, ended
 
 
 def test_the_list_shows_a_bad_library_with_its_problem_and_the_other_plugins(place):

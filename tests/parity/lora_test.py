@@ -149,7 +149,8 @@ def test_a_target_that_chooses_no_layer_is_refused(place):
 
 def test_an_adapter_that_trains_nothing_is_refused(place):
     assert "trains no parameter" in place.run(adapter__plugin="lora", adapter__targets=[], wanted=3).err
-    assert "trains no parameter" in place.run(adapter__plugin="frozen", wanted=3).err
+    for sections in (1, 2):
+        assert "trains no parameter" in place.run(adapter__plugin="frozen", parallel__pipeline=sections, wanted=3).err
 
 
 def test_a_frozen_model_stays_and_the_head_on_it_trains(place, base):

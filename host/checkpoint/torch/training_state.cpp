@@ -1,5 +1,6 @@
 #include "checkpoint/torch/training_state.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -181,10 +182,10 @@ LoadedState load_training_state(const std::filesystem::path& folder, ShardedOpti
   return loaded;
 }
 
+bool can_be_saved(at::ScalarType dtype) { return std::ranges::find(dtypes, dtype) != dtypes.end(); }
+
 const char* state_dtype_name(at::ScalarType dtype) {
-  for (size_t i = 0; i < dtypes.size(); ++i)
-    if (dtypes[i] == dtype) return state_dtype_names[i];
-  throw Error(ExitStatus::storage, std::string("plugin state of dtype ") + c10::toString(dtype) + " cannot be saved");
+  return state_dtype_names.at(size_t(std::ranges::find(dtypes, dtype) - dtypes.begin()));
 }
 
 at::ScalarType state_dtype(const std::string& name) {

@@ -29,8 +29,10 @@ struct LoadedState {
 LoadedState load_training_state(const std::filesystem::path& folder, ShardedOptimizer& optimizer,
                                 std::map<std::string, at::Tensor>& pipeline_state);
 
-/// The safetensors name of a dtype; Error(storage) if tensors of this dtype cannot be saved. Plugin state keeps its
-/// dtype: counts and running sums may need more than fp32 to resume exactly.
+/// Whether a checkpoint holds tensors of this dtype. Plugin state keeps its own: counts and running sums may need more
+/// than fp32 to resume exactly.
+bool can_be_saved(at::ScalarType dtype);
+/// The safetensors name of a dtype that can be saved.
 const char* state_dtype_name(at::ScalarType dtype);
 at::ScalarType state_dtype(const std::string& name);  ///< Error(data) for a dtype that is never saved
 

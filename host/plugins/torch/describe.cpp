@@ -27,6 +27,9 @@ std::set<std::string> head_names(const Needs& needs) {
       refuse("its value head '" + head.name + "' has kind '" + head.kind + "'; available: linear, mlp");
     if (head.meaning != "value" && head.meaning != "score")
       refuse("its value head '" + head.name + "' has meaning '" + head.meaning + "'; available: value, score");
+    if (!(head.dropout >= 0 && head.dropout < 1))
+      refuse("its value head '" + head.name + "' has dropout " + printed("%g", head.dropout) +
+             "; wanted a probability of at least 0 and below 1");
     if (!is_plugin_name(head.name) || !names.insert(head.name).second)
       refuse("its value head '" + head.name + "' needs a unique name of lower case letters, digits and '_'");
   }

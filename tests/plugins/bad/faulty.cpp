@@ -16,9 +16,9 @@ class Faulty : public wmtp::Weighting {
  public:
   void options(wmtp::Options& o) override {
     o.text("fault", fault_, "what goes wrong",
-           {"exception", "int",      "unwinding", "tensor",    "shape", "dtype",  "undefined", "nan",
-            "inf",       "negative", "zero",      "sleep",     "exit",  "device", "metric",    "tokens",
-            "pointer",   "mask",     "state",     "own state", "mass",  "name",   "signal"});
+           {"exception", "int",      "unwinding", "tensor",    "shape",       "dtype",  "undefined", "nan",
+            "inf",       "negative", "zero",      "sleep",     "exit",        "device", "metric",    "tokens",
+            "pointer",   "mask",     "state",     "own state", "short state", "mass",   "name",      "signal"});
     o.integer("step", step_, "at which optimizer step", 1);
     o.integer("rank", rank_, "on which rank; -1: on all", -1);
   }
@@ -34,6 +34,7 @@ class Faulty : public wmtp::Weighting {
     const bool mine = rank_ < 0 || std::atoi(rank == nullptr ? "0" : rank) == rank_;
     if (fault_ == "state") step.state("seen", at::zeros({3})).add_(mine ? 2 : 1);
     if (fault_ == "own state" && mine) step.state("mine", at::zeros({}));
+    if (fault_ == "short state") step.state("few", at::zeros({3}, at::kShort));
     if (mine && fault_ == "metric") step.metric("../../x\033[2J", at::ones({}), at::ones({}));
     return wmtp::Weights::by_source(step.number() == step_ && mine ? go_wrong(step) : ones(step.valid()));
   }

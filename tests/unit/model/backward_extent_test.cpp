@@ -33,6 +33,14 @@ TEST(BackwardExtent, ReachesEveryHeadOfATrainedTrunkOrNorm) {
     EXPECT_EQ(heads_of(extent({below})), (Heads{true, true, true})) << below;
 }
 
+TEST(BackwardExtent, ReachesEveryHeadOfATrainedEmbeddingWithoutATrunk) {
+  ModelConfig model;
+  model.layers = model.future_tokens = 3;
+  const BackwardExtent found{model, 3, [](const std::string& unit) { return unit == "tok_embeddings"; }};
+  EXPECT_EQ(heads_of(found), (Heads{true, true, true}));
+  EXPECT_EQ(found.lowest_block(), 0);
+}
+
 TEST(BackwardExtent, ReachesOfFrozenHeadsOnlyThoseThatReadATrainedOne) {
   EXPECT_EQ(heads_of(extent({"layers.2"})), (Heads{true, false, false}));
   EXPECT_EQ(heads_of(extent({"extra_heads.0"})), (Heads{false, true, false}));

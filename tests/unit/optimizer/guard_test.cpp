@@ -87,6 +87,15 @@ TEST(Guard, SkipsALossOverAMultipleOfTheMean) {
   EXPECT_EQ(guard.judge(24.9, 1.0), "");
 }
 
+TEST(Guard, AMeanOfZeroOrLessHasNoMultipleThatIsExceeded) {
+  GuardConfig ratio = config(0, 3);
+  ratio.loss_ratio = 5;
+  for (const double level : {-4.0, 0.0}) {
+    Guard guard(ratio);
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(guard.judge(level + 0.1 * i, 1.0), "") << level;
+  }
+}
+
 TEST(Guard, DetectsSpikesOfNegativeLosses) {
   Guard guard(config(5, 3));
   for (const double loss : {-4.0, -4.1, -3.9, -4.2, -3.8, -4.4}) EXPECT_EQ(guard.judge(loss, 1.0), "") << loss;
