@@ -33,11 +33,11 @@ SHORTENED = {
     FROM_LLAMA: ("wmtp-host run experiments/weightings/focal.toml --set model.future_tokens=1 --name small && "
              f"wmtp-host checkpoint export small -o Llama-3.2-1B && {FROM_LLAMA}", "a model of the same format"),
     "make wheel": (None, "e2e.wheel builds one and installs it"),
-    **{command: (None, "e2e.finetuning trains this model and asks it") for command in (
-        'wmtp-host generate lora_rho1 --chat "What is 12 + 30?"',
-        'wmtp-host generate lora_rho1 --chat "What is 12 + 30?" --system "Answer with a number."',
-        "wmtp-host generate lora_rho1 --chat-file turns.json",
-        'wmtp-host eval lora_rho1 --suite questions.jsonl --system "Answer with a number."')},
+    **{command: (None, "e2e.finetuning asks a model of chats") for command in (
+        'wmtp-host generate chat --chat "What is 12 + 30?"',
+        'wmtp-host generate chat --chat "What is 12 + 30?" --system "Answer with a number."',
+        "wmtp-host generate chat --chat-file turns.json",
+        'wmtp-host eval chat --suite questions.jsonl --system "Answer with a number."')},
     **{command: (command.replace(".toml", ".toml --db other/wmtp.db", 1).replace("rho1 baseline", "rho1 baseline --db "
                                                                                "other/wmtp.db"),
                  "later pages show a log without these runs") for command in (
