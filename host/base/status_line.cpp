@@ -1,5 +1,6 @@
 #include "base/status_line.hpp"
 
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -21,6 +22,13 @@ bool is_visible = false;  ///< on a terminal, without a newline
 void clear() {
   if (is_visible) std::fputs("\r\033[K", stderr);
   is_visible = false;
+}
+
+/// Progress must not hold up a rank for whom others wait: while a terminal is paused or a reader is slow, it is not
+/// shown.
+bool has_room() {
+  pollfd output{STDERR_FILENO, POLLOUT, 0};
+  return poll(&output, 1, 0) == 1 && (output.revents & POLLOUT) != 0;
 }
 
 /// Of the terminal, which may have been resized since the last line.
@@ -72,6 +80,7 @@ std::string truncate_status(const std::string& text, size_t columns) {
 void show_status(const std::string& text) {
   const bool drawn = can_draw_status();
   const std::lock_guard lock(mutex);
+  if (!has_room()) return;
   clear();
   // In the last column some terminals already begin the next row.
   std::fputs((drawn ? truncate_status(text, columns_of_terminal() - 1) : text + "\n").c_str(), stderr);

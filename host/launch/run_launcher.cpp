@@ -265,14 +265,15 @@ std::pair<LaunchResult, RunRow> RunLauncher::launch(LaunchRequest wanted, JobReq
     note_ranks_start();
     return engine->start(rank);
   };
+  const bool has_rank_0 = wanted.first_rank() == 0;
   LaunchResult result = launch_ranks(std::move(wanted));
-  const RunRow row = run_row_in(id_file);
+  const RunRow row = run_row_in(id_file);  // written by rank 0
   if (result.status != ExitStatus::done) remove_drafts(job_.database, row);
   load_spools(job_.database);
   if (result.status != ExitStatus::done && row.id != 0)
     correct_checkpoint_rows(job_.database, {row.id, row.key}, row.folder);
   const bool unsaved = result.status != ExitStatus::done && (close_row(job_.database, row, result) || row.id == 0);
-  if (unsaved && result.status == ExitStatus::interrupted) log_warning(about_unsaved(row));
+  if (unsaved && has_rank_0 && result.status == ExitStatus::interrupted) log_warning(about_unsaved(row));
   return {result, row};
 }
 

@@ -1,7 +1,10 @@
 #include "log/open_log.hpp"
 
 #include <sqlite3.h>
+#include <sys/statfs.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <string_view>
@@ -64,7 +67,30 @@ void probe(Database& database) {
   transaction.commit();
 }
 
+/// The write-ahead log needs memory that all programs share, but of several hosts none do, and a probe on one does not
+/// tell. Of FUSE and 9P it is not known what is behind them.
+bool may_be_shared_by_hosts(const std::filesystem::path& path) {
+  constexpr std::array<uint32_t, 13> kinds{
+      0x6969,      // NFS
+      0x517b,      // SMB
+      0xff534d42,  // CIFS
+      0xfe534d42,  // SMB 2
+      0x0bd00bd0,  // Lustre
+      0x19830326,  // BeeGFS
+      0x00c36400,  // Ceph
+      0x47504653,  // GPFS
+      0x5346414f,  // AFS
+      0x01161970,  // GFS 2
+      0x7461636f,  // OCFS 2
+      0x01021997,  // 9P
+      0x65735546,  // FUSE
+  };
+  struct statfs system = {};
+  return statfs(path.c_str(), &system) == 0 && std::ranges::find(kinds, uint32_t(system.f_type)) != kinds.end();
+}
+
 bool wal_works(Database& database) {
+  if (may_be_shared_by_hosts(database.path())) return false;
   try {
     if (database.text("PRAGMA journal_mode = WAL") != "wal") return false;
     probe(database);

@@ -30,6 +30,8 @@ void LineSink::line(std::string_view prefix, std::string_view text) {
 }
 
 void LineSink::write_some() {
+  pollfd wanted{fd_, POLLOUT, 0};  // anew: another sink of the same pipe may have taken the room
+  if (poll(&wanted, 1, 0) != 1) return;
   const ssize_t written = write(fd_, pending_.data(), std::min<size_t>(pending_.size(), PIPE_BUF));
   if (written >= 0) {
     pending_.erase(0, size_t(written));

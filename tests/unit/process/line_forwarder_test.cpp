@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <string>
 
 namespace wmtp {
 namespace {
@@ -26,6 +27,24 @@ TEST(LineSink, WritesWholeLinesAndNothingToTheNullDevice) {
   unread.line("", "a line");
   EXPECT_TRUE(unread.has_room()) << "it is not even kept";
   close(null);
+}
+
+TEST(LineSink, DoesNotWaitForTheRoomThatAnotherSinkOfItsPipeTook) {
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  fcntl(pipe[1], F_SETFL, O_NONBLOCK);
+  const std::string page(4096, 'x');
+  while (write(pipe[1], page.data(), page.size()) == ssize_t(page.size())) {
+  }
+  fcntl(pipe[1], F_SETFL, 0);
+  std::string taken = page;
+  ASSERT_EQ(read(pipe[0], taken.data(), taken.size()), ssize_t(page.size()));
+  LineSink out(pipe[1]), err(pipe[1]);
+  for (LineSink* sink : {&out, &err}) sink->line("", page.substr(1));
+  forward_some(-1, out, err, {}, /*timeout_ms=*/0);
+  EXPECT_TRUE(out.has_room());
+  EXPECT_FALSE(err.has_room()) << "it waits for a reader, and the launcher does not";
+  for (const int end : pipe) close(end);
 }
 
 }  // namespace
