@@ -24,7 +24,6 @@ class DataRules : RuleChecker {
     tokenizer();
     chat_template();
     length_bins();
-    packs_of_records();
     if (!e_.data.difficulty.given) return;
     difficulty_bins();
     difficulty_weights("weights", e_.data.difficulty.weights);
@@ -36,15 +35,6 @@ class DataRules : RuleChecker {
   }
 
  private:
-  /// Packs contain records of all parts of the files.
-  void packs_of_records() {
-    const DataConfig& data = e_.data;
-    if (!bound_.all_valid({"data.kind", "data.packing", "data.order"})) return;
-    if (data.kind == DataKind::records && data.packing && data.order == DataOrder::sequential)
-      refuse_key("data.order", "found order \"sequential\" and packing, wanted one of them",
-                 "records are packed by length, not in the order of the files; remove one");
-  }
-
   void kinds() {
     if (!bound_.all_valid({"data", "data.kind"})) return;
     const DataKind kind = e_.data.kind;

@@ -59,8 +59,6 @@ TEST_F(RecordsConfig, RefusePackingWhereASequenceMustBeOneRecord) {
   EXPECT_TRUE(load(packed).data.packing);
   EXPECT_NE(refused(packed + "[data.difficulty]\nbins = [\"1-5\"]\n").find("found packing and [data.difficulty]"),
             std::string::npos);
-  EXPECT_NE(refused(packed + "order = \"sequential\"\n").find("found order \"sequential\" and packing"),
-            std::string::npos);
   EXPECT_NE(refused(head + "[data]\nkind = \"random\"\npacking = true\n").find("packing does not apply"),
             std::string::npos);
 }
