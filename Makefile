@@ -13,7 +13,7 @@ help:
 	@echo "make run      build, then run experiments/rho1.toml on two ranks"
 	@echo "make test     build, then all tests"
 	@echo "make bench    build, then measure speed and memory against PyTorch, rho-1, saves, imports, the page, the log"
-	@echo "make study    build, then train what the studies of docs/studies.md lack (all with FRESH=1: eleven hours)"
+	@echo "make study    build, then train what the studies of docs/studies.md lack (all with FRESH=1: thirteen hours)"
 	@echo "make soak     build, then the long forms of the random tests"
 	@echo "make install  build, then install under PREFIX (now $(PREFIX))"
 	@echo "make wheel    build, then dist/wmtp_host-….whl, for \`pip install\` without root, next to torch"
@@ -72,6 +72,7 @@ study: build
 	$(PYTHON) experiments/study/noise/make_text.py 1 2 11 12 13 14 15 16 17 18 19 20 -o runs/noise
 	build/bin/wmtp-host study experiments/study/noise.toml --jobs 2 $(call known,noise)
 	build/bin/wmtp-host study experiments/study/per_head.toml --jobs 2 $(call known,per_head)
+	build/bin/wmtp-host study experiments/study/heads_text.toml --jobs 2 $(call known,heads_text)
 	$(PYTHON) experiments/study/wrong_answers/make_answers.py 1 2 11 12 13 14 15 16 17 4 -o runs/wrong_answers
 	build/bin/wmtp-host study experiments/study/wrong_answers.toml --jobs 2 $(call known,wrong_answers)
 	$(PYTHON) experiments/study/heads/make_totals.py 1 11 12 13 14 15 -o runs/heads
