@@ -219,7 +219,7 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const RunIden
 /// Windows of text are read from the first file on; records are drawn from all files.
 void Assembly::warn_of_unread_validation(int64_t sequences) const {
   if (session_.rank() != 0 || data_.records || experiment_.validation.files.size() < 2) return;
-  if (sequences < validation_source_->count())
+  if (validation_source_ && sequences < validation_source_->count())
     log_warning("a validation reads only the first " + with_thousands(sequences) + " of the " +
                 counted(validation_source_->count(), "window") +
                 " of validation.files, in the order of the files; raise validation.batches to read all");
