@@ -38,11 +38,12 @@ def write_records(folder, count, unknown=False, seed=17, weighted=False):
     have different numbers of right answers."""
     random = np.random.default_rng(seed)
     lines = []
+    answers = 3 if weighted else 2
     for i in range(count):
-        if i % 2 == 0:
+        if i % answers == 0:
             asked = {"instruction": f"count {random.integers(1000)}", "input": "up" if random.integers(2) else ""}
         letters = np.cumsum(random.integers(0, 4, random.integers(2, 36))) % 26 + ord("a")
-        line = {**asked, "output": "".join(map(chr, letters)), "task_id": f"p{i // 2}", "is_correct": i % 2 == 0}
+        line = {**asked, "output": "".join(map(chr, letters)), "task_id": f"p{i // answers}", "is_correct": i % 2 == 0}
         if unknown and i % 7 == 3:
             del line["is_correct"]
         lines.append(weighted_line(line, i, seed) if weighted else line)
@@ -52,7 +53,7 @@ def write_records(folder, count, unknown=False, seed=17, weighted=False):
 
 def weighted_line(line, i, seed):
     random = np.random.default_rng([seed, i])
-    line = {**line, "task_id": f"p{i // 3}", "is_correct": bool(random.integers(2))}
+    line = {**line, "is_correct": bool(random.integers(2))}
     if i % 4 != 0:
         line["weight"] = random.integers(5) / 4
     if i % 3 != 0:
