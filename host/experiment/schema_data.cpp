@@ -36,7 +36,7 @@ SchemaTable data_table() {
            .unset_when_empty(),
        key("template", AT(data.prompt_template),
            "how the texts of a record form a prompt: `alpaca`: as in Stanford Alpaca; `plain`: each followed by a "
-           "newline; `none`: as they are, an input on a new line; `chat`: by the chat template beside "
+           "newline; `none`: as they are, an input on a new line; `chat`: by the chat template next to "
            "`tokenizer.json`; `chatml`: in ChatML, for tokenizers without one")
            .one_of(prompt_templates())
            .only_for({records})

@@ -376,6 +376,11 @@ void Trainer::refuse_faults(const StepTotals& job) {
   }
 }
 
+/// Whether the losses of a head have a gradient, without which its auxiliary loss is not computed.
+bool Trainer::trains_anything(int64_t head) const {
+  return model_.weight("output.weight").trains() || model_.backward_extent().reaches_head(head);
+}
+
 void Trainer::report_metrics(const StepTotals& totals, const StepCounts& counts, double norm, double scale,
                              StepReport& report) const {
   auto& metrics = report.metrics;
@@ -385,16 +390,13 @@ void Trainer::report_metrics(const StepTotals& totals, const StepCounts& counts,
   metrics.merge(totals.plugin_metrics());
   if (pipeline_.objective || !model_.section().is_last()) return;
   if (!report.overflowed) metrics.merge(head_metrics(model_.num_heads(), totals, scale));
-  const BackwardExtent extent = model_.backward_extent();
-  const bool output_trains = model_.weight("output.weight").trains();
   double ce = 0, targets = 0;
   for (int64_t k = 1; k <= model_.num_heads(); ++k) {
     const double count = double(counts.targets[size_t(k - 1)]);
     if (count == 0) continue;
     const double head_loss = totals.sum("ce/" + std::to_string(k)) / count;
     metrics["train/ce_head_" + std::to_string(k)] = head_loss;
-    const bool is_computed = output_trains || extent.reaches_head(k);
-    if (is_computed && pipeline_.auxiliary_loss && pipeline_.auxiliary_loss->heads.contains(k))
+    if (pipeline_.auxiliary_loss && pipeline_.auxiliary_loss->heads.contains(k) && trains_anything(k))
       metrics["train/auxiliary_head_" + std::to_string(k)] = totals.sum("auxiliary/" + std::to_string(k)) / count;
     ce += head_loss / double(counts.heads_with_targets());
     targets += count;

@@ -104,6 +104,7 @@ class Trainer {
   /// Of all heads, in all sections.
   bool has_finite_losses(const StepTotals& totals, const StepTotals& job) const;
   void refuse_unsaved_state() const;
+  bool trains_anything(int64_t head) const;
   void refuse_faults(const StepTotals& job);
   void judge(double norm, StepReport& report);
   void update(const StepReport& report, double lr, double norm, double scale);

@@ -55,8 +55,7 @@ class LineReader {
       const OrderedJson ordered = ordered_object(line_);
       RecordFields(format, ordered, refuse, needs_.weights).read(record_, [&] {
         if (!good_) return;
-        if (!knows_question_) record_.question = hash60(question_of(record_));  // once: a pair has one question
-        knows_question_ = true;
+        if (record_.question < 0) record_.question = hash60(question_of(record_));  // once: a pair has one question
         if (record_.identity < 0) record_.identity = record_.question;
         on_record(record_);
       });
@@ -124,7 +123,7 @@ class LineReader {
   const RecordNeeds& needs_;
   RecordMistakes& mistakes_;
   Record record_;
-  bool good_ = true, knows_question_ = false;
+  bool good_ = true;
 };
 
 }  // namespace

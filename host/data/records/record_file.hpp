@@ -34,9 +34,9 @@ struct AnswerWeights {
 struct Record : Prompt {
   std::string output;          ///< empty for a chat
   size_t prompt_messages = 0;  ///< of a chat: its answers are the assistant's messages after these
-  int64_t problem = -1;  ///< hash of task_id (of the line for a preference), the same for all answers; -1 without one
-  int64_t question = 0;  ///< hash of what the record asks
-  int64_t identity = 0;  ///< hash of task_id, without it the question; never negative
+  int64_t problem = -1;   ///< hash of task_id (of the line for a preference), the same for all answers; -1 without one
+  int64_t question = -1;  ///< hash of what the record asks; -1 until its line is read
+  int64_t identity = 0;   ///< hash of task_id, without it the question; never negative
   std::optional<bool> correct;
   std::optional<int64_t> difficulty;
   bool has_weights = false;            ///< whether its line has a weight or weights, also of a message

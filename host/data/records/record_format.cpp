@@ -220,8 +220,8 @@ OrderedJson RecordFields::message(const std::string& place, const OrderedJson& g
   }
   const OrderedJson *role = member("role"), *content = member("content");
   if (!role || !role->is_string()) return refused(".role", role, "a string");
-  const std::string renamed = format_ == "conversations" ? role_of(role->get<std::string>()) : "",
-                    known_role = renamed.empty() ? role->get<std::string>() : renamed;
+  const std::string sharegpt = format_ == "conversations" ? role_of(*role) : "";
+  const std::string known_role = sharegpt.empty() ? role->get<std::string>() : sharegpt;
   if (const std::string name = wrong_weight(known_role); !name.empty()) return refused_weight(name);
   const bool may_be_missing = member("tool_calls");
   if (content ? !content->is_string() : !may_be_missing) return refused(".content", content, "a string");
@@ -230,7 +230,8 @@ OrderedJson RecordFields::message(const std::string& place, const OrderedJson& g
   OrderedJson message = OrderedJson::object();
   for (const auto& [name, value] : given.items())
     if (!value.is_null() && !masks.contains(name) && !weights.contains(name) && name != "weights")
-      message[name] = name == "role" ? OrderedJson(known_role) : value;
+      message[name] = value;
+  message["role"] = known_role;
   return message;
 }
 
