@@ -60,14 +60,17 @@ TextModel::TextModel(fs::path folder)
   if (tokenizer_) ends_.push_back(tokenizer_->end_of_text());
 }
 
+void TextModel::refuse_without_tokenizer(const std::string& hint) const {
+  if (tokenizer_) return;
+  throw Error(ExitStatus::data,
+              folder_.string() + ": the model has no tokenizer" +
+                  (named_.left_out.empty() ? "" : " that this program can read (" + named_.left_out + ")") +
+                  ", so text cannot be encoded; name the one that wrote its ids in [data.tokenizer] of its experiment" +
+                  hint);
+}
+
 std::vector<int64_t> TextModel::encode_prompt(const std::string& text) const {
-  if (!tokenizer_)
-    throw Error(
-        ExitStatus::data,
-        folder_.string() + ": the model has no tokenizer" +
-            (named_.left_out.empty() ? "" : " that this program can read (" + named_.left_out + ")") +
-            ", so text cannot be encoded; name the one that wrote its ids in [data.tokenizer] of its experiment, or "
-            "pass ids: generate --ids \"1 2 3\"");
+  refuse_without_tokenizer(", or pass ids: generate --ids \"1 2 3\"");
   if (text.empty()) refuse("the prompt is empty; wanted at least one character");
   const size_t valid = valid_utf8_prefix(text);
   if (tokenizer_->reads() == Tokenizer::Reads::utf8 && valid < text.size())
@@ -82,8 +85,7 @@ std::vector<int64_t> TextModel::encode_prompt(const std::string& text) const {
 TextPrompt TextModel::encode_prompt(const Prompt& asked, const std::string& prompt_template) try {
   if (asked.has_whole_prompt && asked.messages.is_null()) return {encode_prompt(asked.instruction), ends_, {}};
   if (!encoder_) {
-    if (!tokenizer_)
-      throw Error(ExitStatus::data, folder_.string() + ": the model has no tokenizer, so text cannot be encoded");
+    refuse_without_tokenizer();
     const bool is_json = named_.kind == SavedTokenizer::tokenizer_json;
     encoder_ = std::make_unique<RecordEncoder>(
         RecordTemplate{prompt_template.empty() ? named_.prompt_template : prompt_template, is_json ? named_.file : "",

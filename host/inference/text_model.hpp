@@ -57,6 +57,9 @@ class TextModel {
   std::vector<Decoded> decode_all(const std::vector<DecodeRequest>& requests, const std::function<void()>& on_decoded);
 
  private:
+  /// `hint`: what else the user can do.
+  void refuse_without_tokenizer(const std::string& hint = "") const;
+
   std::filesystem::path folder_;
   ModelConfig config_;
   ModelTokenizer named_;

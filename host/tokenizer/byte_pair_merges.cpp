@@ -112,7 +112,8 @@ void BytePairMerges::find_joined(const std::vector<TokenizerJson::Merge>& merges
   };
   std::unordered_map<int32_t, Ends> ends;
   ends.reserve(merges.size() + 256);
-  for (const int32_t id : byte_ids_) ends.emplace(id, Ends{id, id});
+  for (const int32_t id : byte_ids_)
+    if (id >= 0) ends.emplace(id, Ends{id, id});
   characters_.for_each([&](const std::string&, int32_t id) { ends.emplace(id, Ends{id, id}); });
   for (bool grows = true; grows;) {  // merges may stand before those that make their parts
     grows = false;
@@ -156,12 +157,13 @@ size_t BytePairMerges::run_length(std::string_view word) const {
   size_t at = character_end(word, 0);
   add_character(word.substr(0, at), left);
   while (at < word.size()) {
-    const size_t end = character_end(word, at);
+    const size_t begin = at, end = character_end(word, at);
     right.clear();
     add_character(word.substr(at, end - at), right);
-    if (!joined_.contains(pair_key(left.back(), right.front()))) return at;
-    left.swap(right);
     at = end;
+    if (right.empty()) continue;  // it has no id, so that its neighbours can be joined
+    if (!left.empty() && !joined_.contains(pair_key(left.back(), right.front()))) return begin;
+    left.swap(right);
   }
   return at;
 }
@@ -170,10 +172,11 @@ void BytePairMerges::encode_run(std::string_view run, std::vector<int32_t>& ids)
   words_.append(run, ids, [this](std::string_view unknown) { return merged(unknown); });
 }
 
-/// The id of a character that is a token, or those of its bytes.
+/// The id of a character that is a token, or those of its bytes that have one.
 void BytePairMerges::add_character(std::string_view character, std::vector<int32_t>& ids) const {
   if (const auto* id = characters_.find(character)) return ids.push_back(*id);
-  for (const char byte : character) ids.push_back(byte_ids_[uint8_t(byte)]);
+  for (const char byte : character)
+    if (const int32_t id = byte_ids_[uint8_t(byte)]; id >= 0) ids.push_back(id);
 }
 
 std::vector<int32_t> BytePairMerges::merged(std::string_view run) const {

@@ -28,6 +28,9 @@ std::unordered_map<std::string, char> bytes_by_text(bool named) {
   return bytes;
 }
 
+/// Whether a text in UTF-8 can contain the byte.
+bool is_in_utf8(uint8_t byte) { return byte != 0xc0 && byte != 0xc1 && byte < 0xf5; }
+
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& file)
@@ -150,11 +153,14 @@ class Reader {
       if (std::ranges::binary_search(added_contents_, token)) continue;
       set_token(vocabulary.id(i), bpe_.byte_fallback ? bytes_of_piece(token) : bytes_of_letters(token), token);
     }
+    const Json& unknown = at(model, "unk_token");
     for (const auto& [letter, byte] : letters_) {
       const auto found = vocabulary.find(letter);
       const auto code = uint8_t(byte);
-      if (!found) refuse("the byte " + std::to_string(code) + " is not a token; wanted all 256");
-      bpe_.byte_ids[code] = int32_t(*found);
+      if (!found && (bpe_.byte_fallback || (!unknown.is_null() && is_in_utf8(code))))
+        refuse("the byte " + std::to_string(code) + " is not a token; wanted all 256" +
+               (bpe_.byte_fallback ? "" : ", or no unk_token, found " + name_of(unknown)));
+      bpe_.byte_ids[code] = found ? int32_t(*found) : -1;
     }
     merges();
   }

@@ -33,8 +33,8 @@ struct TokenizerJson {
     bool keeps_only_matches = false;  ///< text between matches is dropped
   };
 
-  std::vector<std::string> tokens;  ///< bytes by id; "" for ids that do not exist
-  std::array<int32_t, 256> byte_ids{};
+  std::vector<std::string> tokens;      ///< bytes by id; "" for ids that do not exist
+  std::array<int32_t, 256> byte_ids{};  ///< -1: none, and a text loses that byte
   /// With byte_fallback: the characters that are tokens; others are encoded as bytes. Empty for a byte-level BPE.
   std::unordered_map<std::string, int32_t> characters;
   std::vector<Merge> merges;  ///< by descending priority

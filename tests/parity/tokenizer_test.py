@@ -35,6 +35,8 @@ KINDS = {
     "removed": dict(pre=Sequence([Split(Regex(LLAMA3), "removed", invert=True), BYTES])),
     "spaces": dict(pre=WORDS, tokens=SPACE_TAKERS),
     "spaces, nfc": dict(pre=WORDS, tokens=SPACE_TAKERS, normalizer=normalizers.NFC()),
+    # As in SmolLM2 and DeepSeek: texts lose bytes that are no token, before any merge.
+    "letters missing": dict(pre=Sequence([Digits(individual_digits=True), WORDS]), alphabet=()),
     "string": dict(pre=Sequence([Split(".", "isolated"), Digits(individual_digits=False), BYTES])),
 }
 
@@ -46,14 +48,15 @@ def text():
     return (mixed_text(450_000) + code()[:560_000] + longest).encode() + broken(150_000) + b"the end \xe2\x82"
 
 
-def trained(text, pre, ignore_merges=False, begin=False, merges_as_text=False, normalizer=None, tokens=("<tool>",)):
+def trained(text, pre, ignore_merges=False, begin=False, merges_as_text=False, normalizer=None, tokens=("<tool>",),
+            alphabet=pre_tokenizers.ByteLevel.alphabet()):
     made = Tokenizer(models.BPE(ignore_merges=ignore_merges))
     if normalizer:
         made.normalizer = normalizer
     made.pre_tokenizer, made.decoder = pre, decoders.ByteLevel()
     made.post_processor = processors.ByteLevel(trim_offsets=False)
     trainer = trainers.BpeTrainer(vocab_size=3000, special_tokens=[END, "<|begin|>"], show_progress=False,
-                                  initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+                                  initial_alphabet=list(alphabet))
     # A part of the text yields as many merges as all of it, in a tenth of the time.
     made.train_from_iterator([(text[:60_000] + text[-500_000:-380_000]).decode(errors="replace")], trainer)
     made.add_tokens(list(tokens))

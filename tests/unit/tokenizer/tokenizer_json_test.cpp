@@ -163,7 +163,10 @@ TEST_F(TokenizerJsonTest, RefusesUnsupportedSettingsOfAByteLevelModel) {
   refuse("the added token \"<tool>\" has single_word true",
          [](Json& document) { document["added_tokens"][1]["single_word"] = true; });
   refuse("model dropout is \"0.5\"", [](Json& document) { document["model"]["dropout"] = 0.5; });
-  refuse("the byte 33 is not a token", [](Json& document) { document["model"]["vocab"].erase("!"); });
+  refuse("the byte 33 is not a token; wanted all 256, or no unk_token", [](Json& document) {
+    document["model"]["vocab"].erase("!");
+    document["model"]["unk_token"] = "<|end|>";
+  });
   refuse("merges: \"nowhere\" is not in the vocabulary",
          [](Json& document) { document["model"]["merges"].push_back("nowhere t"); });
   refuse("two tokens have the id 257", [](Json& document) { document["model"]["vocab"]["aaaa"] = 257; });
