@@ -120,7 +120,7 @@ bool equal_bytes(const StoredTensor& one, const StoredTensor& other) {
 
 SafetensorsFolder::SafetensorsFolder(const fs::path& path) {
   std::error_code ignored;
-  const fs::path index = path / "model.safetensors.index.json";
+  const fs::path index = path / safetensors_index_name;
   if (!fs::is_directory(path, ignored)) {
     open(path);
   } else if (fs::exists(index, ignored)) {

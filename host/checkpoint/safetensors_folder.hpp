@@ -16,6 +16,8 @@
 
 namespace wmtp {
 
+inline constexpr const char* safetensors_index_name = "model.safetensors.index.json";
+
 /// A slice of a tensor and the entry that contains it.
 struct TensorShard {
   const SafetensorsFile* file = nullptr;

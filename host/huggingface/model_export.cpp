@@ -52,6 +52,17 @@ std::vector<TensorCopy> plan_copies(const ModelExport& request, const SavedShape
   return moves;
 }
 
+/// Names the tensors of the main file alone: vLLM, which would load every safetensors file of the folder, then leaves
+/// the other heads out.
+void write_index(const std::vector<TensorCopy>& moves, const fs::path& folder) {
+  Json files = Json::object();
+  for (const TensorCopy& move : moves)
+    for (const TensorCopy::Target& target : move.targets)
+      if (target.file == main_file) files[target.name] = hf_model_name;
+  const Json index{{"metadata", {{"total_size", fs::file_size(folder / hf_model_name)}}}, {"weight_map", files}};
+  write_new_file(folder / safetensors_index_name, pretty_json(index));
+}
+
 bool needs_heads_file(const SavedShape& saved) { return saved.model.future_tokens > 1 || !saved.value_heads.empty(); }
 
 std::vector<std::string> file_names(const ModelExport& request, const SavedShape& saved) {
@@ -85,7 +96,6 @@ void write_descriptions(const ModelExport& request, const SavedShape& saved, con
 }
 
 bool is_byte_level(const fs::path& tokenizer_json) {
-  if (!is_there(tokenizer_json)) return false;
   const Json found = Json::parse(read_small_file(tokenizer_json, max_tokenizer_bytes), nullptr,
                                  /*allow_exceptions=*/false);
   const Json model = found.is_object() && found.contains("model") ? found["model"] : Json();
@@ -93,14 +103,19 @@ bool is_byte_level(const fs::path& tokenizer_json) {
   return model.is_object() && is("type", "BPE") && !is("byte_fallback", true);
 }
 
-/// Transformers 5 rebuilds a byte-level tokenizer.json by the class that its configuration names (GPT2Tokenizer splits
-/// texts by GPT-2's pattern whatever the file says), so that its ids would differ from those of the training. The
-/// general class reads the file as it is.
+/// Transformers 5 rebuilds a tokenizer.json by the class that its configuration names (GPT2Tokenizer splits texts by
+/// GPT-2's pattern, LlamaTokenizer writes no space after a special token, whatever the file says), so that its ids
+/// would differ from those of the training. The general class reads the file as it is. A Llama's add_prefix_space =
+/// false, which the training follows, needs its class.
 void write_tokenizer_config(const fs::path& from, const fs::path& to) {
   constexpr const char *class_key = "tokenizer_class", *general_class = "PreTrainedTokenizerFast";
   OrderedJson config = OrderedJson::parse(read_small_file(from / tokenizer_config_name, max_tokenizer_bytes), nullptr,
                                           /*allow_exceptions=*/false);
-  if (!config.is_object() || (config.contains(class_key) && config[class_key] == general_class)) {
+  const std::string name =
+      config.is_object() && config.contains(class_key) && config[class_key].is_string() ? config[class_key] : "";
+  const bool needs_class = name.find("LlamaTokenizer") != name.npos && config.contains("add_prefix_space") &&
+                           config["add_prefix_space"] == false && !is_byte_level(from / tokenizer_json_name);
+  if (!config.is_object() || name == general_class || needs_class) {
     copy_from_folder(from, tokenizer_config_name, to);
     return;
   }
@@ -113,7 +128,7 @@ bool copy_tokenizer(const fs::path& from, const fs::path& to) {
   bool copied = false;
   for (const char* name : {tokenizer_model_name, tokenizer_json_name})
     if (copy_from_folder(from, name, to)) copied = true;
-  if (is_there(from / tokenizer_config_name) && is_byte_level(from / tokenizer_json_name))
+  if (is_there(from / tokenizer_config_name) && is_there(from / tokenizer_json_name))
     write_tokenizer_config(from, to);
   else
     copy_from_folder(from, tokenizer_config_name, to);
@@ -170,7 +185,8 @@ ExportedModel export_model(const ModelExport& request) {
   std::vector<TensorCopy> moves = plan_copies(request, saved, files);
   const SourceChecksums sums(request.model, ManifestKind::model);
   OutputFolder product(request.target);
-  copy_tensors(std::move(moves), product.path(), file_names(request, saved), sums);
+  copy_tensors(moves, product.path(), file_names(request, saved), sums);
+  if (request.format == ModelFormat::hf && needs_heads_file(saved)) write_index(moves, product.path());
   write_descriptions(request, saved, product.path());
   const bool has_tokenizer = request.format == ModelFormat::hf ? export_tokenizer(request.model, saved, product.path())
                                                                : copy_tokenizer(request.model, product.path());

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from hf_model import AutoModelForCausalLM, logits_of, open_llama, transformers
 from mtp_model import MultiTokenLlama, Shape, rotate, tensors_of
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -86,6 +87,9 @@ def test_transformers_computes_all_heads_with_the_exported_code(place, modules, 
     written = model.generate(IDS[:1], max_new_tokens=2, do_sample=False)
     assert written[0, IDS.shape[1]] == wanted[0][0, -1].argmax()
 
+    of_vllm = json.loads((place.folder / "theirs/model.safetensors.index.json").read_text())["weight_map"]
+    with safe_open(place.folder / "theirs/model.safetensors", "pt") as main:
+        assert set(of_vllm) == set(main.keys()), "vLLM loads every file that no index leaves out"
     plain = open_llama(place.folder / "theirs")
     assert type(plain) is not type(model) and type(plain).__module__.startswith("transformers.models.")
     assert_close(logits_of(plain, IDS), wanted[0])
