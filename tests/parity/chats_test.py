@@ -5,6 +5,7 @@ whose tokens span the beginning of an answer, normalize the text or add spaces t
 import json
 import os
 import random
+import re
 import sys
 from pathlib import Path
 
@@ -60,6 +61,15 @@ MARKED = """{%- for message in messages %}
         {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
     {%- endif %}
 {%- endfor %}
+"""
+# As SmolLM3's: the mark begins before the prompt for an answer, which the template also writes alone.
+MARKED_PROMPT = MARKED.replace("""        {{- '<|im_start|>assistant\\n' }}
+        {%- generation %}
+""", """        {%- generation %}
+        {{- '<|im_start|>assistant\\n' }}
+""") + """{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+{%- endif %}
 """
 PLAIN = ("{% for m in messages %}{{ m.role + ': ' + m.content + ' ' }}{% endfor %}"
          "{% if add_generation_prompt %}assistant: {% endif %}")
@@ -169,16 +179,18 @@ def write_lines(place, lines, name="chats.jsonl"):
     (place.folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
+def tables(**data):
+    return {"data": {"kind": "records", "files": ["chats.jsonl"],
+                     "tokenizer": {"kind": "file", "file": "tokenizer.json"}} | data,
+            "model__vocab_size": 258 if data.get("tokenizer") == {"kind": "byte"} else 4096,
+            "parallel__processes": 1, "train__sequence_length": 4096}
+
+
 def prepared(place, **data):
     """[(ids, whether each is an answer's)] of the records, in file order."""
-    tables = {"data": {"kind": "records", "files": ["chats.jsonl"],
-                       "tokenizer": {"kind": "file", "file": "tokenizer.json"}} | data,
-              "model__vocab_size": 4096, "parallel__processes": 1, "train__sequence_length": 4096}
-    if data.get("tokenizer") == {"kind": "byte"}:
-        tables["model__vocab_size"] = 258
     for old in place.folder.glob("runs/cache/*/records.ids"):
         old.unlink()
-    place.host("data", "prepare", place.write(**tables), env=PYTHON)
+    place.host("data", "prepare", place.write(**tables(**data)), env=PYTHON)
     file, = place.folder.glob("runs/cache/*/records.ids")
     ids, turns = np.fromfile(file, "<u2"), np.fromfile(file.with_name("records.turns"), "<i4")
     found = []
@@ -266,13 +278,14 @@ def test_an_answer_to_a_string_continues_its_prompt(place, kind):
     assert compared > 150
 
 
-def tiny_model(place, lines, **data):
-    """Of one step, which keeps the tokenizer and the template of its data."""
+def tiny_model(place, lines, steps=1, **data):
+    """Keeps the tokenizer and the template of its data."""
     write_lines(place, lines)
     place.run("--name", "tiny", env=PYTHON, data={
         "kind": "records", "files": ["chats.jsonl"], "tokenizer": {"kind": "file", "file": "tokenizer.json"}} | data,
-        model__vocab_size=4096, model__dim=16, model__heads=2, model__layers=2, model__future_tokens=1, train__steps=1,
-        train__batch_size=1, train__sequence_length=4096, parallel__processes=1)
+        model__vocab_size=4096, model__dim=16, model__heads=2, model__layers=2, model__future_tokens=1,
+        train__steps=steps, train__batch_size=1, train__sequence_length=4096 if steps == 1 else 64,
+        parallel__processes=1, optimizer__lr=1e-2)
 
 
 def prompt_ids(place, chat, *options):
@@ -281,8 +294,9 @@ def prompt_ids(place, chat, *options):
     return json.loads(said.out)["prompt_ids"]
 
 
-@pytest.mark.parametrize("template,beside", [(CHATML, False), (LLAMA3, True), (MARKED, False), (PLAIN, False)],
-                         ids=["chatml", "llama3", "marked", "plain"])
+@pytest.mark.parametrize("template,beside", [(CHATML, False), (LLAMA3, True), (MARKED, False),
+                                             (MARKED_PROMPT, False), (PLAIN, False)],
+                         ids=["chatml", "llama3", "marked", "marked prompt", "plain"])
 def test_a_prompt_has_the_ids_of_transformers_and_of_training(place, tokenizer_json, template, beside):
     tokenizer = write_tokenizer(place.folder, tokenizer_json, template, beside)
     lists = [[{**one, "content": one["content"].strip() or "x"} for one in messages_of(chat)]
@@ -293,7 +307,30 @@ def test_a_prompt_has_the_ids_of_transformers_and_of_training(place, tokenizer_j
         wanted_ids = tokenizer.apply_chat_template(messages[:-1], add_generation_prompt=True, return_dict=False)
         assert template == MARKED or found == wanted_ids, "MARKED writes no prompt for an answer"
         last = len(answers) - (answers[::-1] + [0]).index(0, answers[::-1].index(1))  # where its last answer begins
-        assert template == PLAIN or found == ids[:last], "in PLAIN a token spans the space before an answer"
+        assert template in (PLAIN, MARKED_PROMPT) or found == ids[:last], \
+            "in PLAIN a token spans the space before an answer, in MARKED_PROMPT an answer begins with its prompt"
+
+
+# As Qwen3's: something that is no part of the content precedes the last answer.
+THOUGHT = "('<think>\\n\\n</think>\\n\\n' if loop.last and message.role == 'assistant' else '')"
+WITH_THOUGHT = CHATML.replace("+ message.content", f"+ {THOUGHT} + message.content")
+
+
+def test_what_a_template_writes_before_an_answer_is_no_part_of_the_answer(place, tokenizer_json):
+    write_tokenizer(place.folder, tokenizer_json, WITH_THOUGHT)
+    tiny_model(place, [{"messages": messages_of([("human", "2+2?"), ("gpt", "4")])}], steps=150)
+    (place.folder / "suite.jsonl").write_text(json.dumps({"question": "2+2?", "answer": "4"}) + "\n")
+    found = place.host("eval", "tiny", "--suite", "suite.jsonl", "--temperature", 0, "--max-tokens", 20, "--json",
+                       env=PYTHON)
+    assert json.loads(found.out)["pass_at"] == {"1": 1.0}, found
+    assert place.host("generate", "tiny", "--chat", "2+2?", "--max-tokens", 20, env=PYTHON).out.strip() == "4"
+
+
+def test_a_prompt_that_no_answer_begins_with_is_named(place, tokenizer_json):
+    """As DeepSeek-R1-Distill's, which ends in <think>."""
+    write_tokenizer(place.folder, tokenizer_json, CHATML.replace("assistant\\n' }}", "assistant\\n<think>' }}"))
+    write_lines(place, [{"messages": messages_of([("human", "Hi"), ("gpt", "Hello.")])}])
+    refuse(place, "its prompt for an answer ends in .<think>., which the answer in a chat does not begin with")
 
 
 def test_a_prompt_keeps_the_order_of_the_keys_of_tools(place, tokenizer_json):
@@ -381,6 +418,45 @@ def test_fields_that_are_null_are_those_that_transformers_leaves_out(place, toke
         write_lines(place, [{"messages": messages, "tools": tools}])
         (ids, _), = prepared(place)
         assert ids == tokenizer.apply_chat_template(messages, tools=tools, return_dict=False)
+
+
+def test_arguments_of_a_call_that_are_json_in_a_string_are_the_object(place, tokenizer_json):
+    """As OpenAI writes them; a template would write the string once more as JSON."""
+    tokenizer = write_tokenizer(place.folder, tokenizer_json, CALLS)
+
+    def chat(arguments):
+        call = {"type": "function", "function": {"name": "f", "arguments": arguments}}
+        return [{"role": "user", "content": "q"}, {"role": "assistant", "content": "", "tool_calls": [call]}]
+    arguments = {"z": 1, "a": "é"}
+    write_lines(place, [{"messages": chat(json.dumps(arguments))}, {"messages": chat("no JSON")}])
+    assert [ids for ids, _ in prepared(place)] == [
+        tokenizer.apply_chat_template(chat(given), return_dict=False) for given in (arguments, "no JSON")]
+
+
+@pytest.mark.parametrize("messages, tools, what", [
+    ([{"role": "developer", "content": "Answer in French."}, {"role": "user", "content": "Hi"}], None,
+     "message 1 .developer."),
+    ([{"role": "user", "content": "Hi"}], [{"type": "function", "function": {"name": "add"}}], "tools"),
+    ([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "<think>no</think> Hello ."},
+      {"role": "user", "content": " Bye"}], None, "")])
+def test_what_a_template_does_not_write_of_a_chat_is_named(place, tokenizer_json, messages, tools, what):
+    """Templates trim, and leave out the reasoning of all answers but the last."""
+    template = ("{% for m in messages if m.role != 'developer' %}{{ m.role + ': ' + m.content.split('</think>')[-1] "
+                "| trim + ' ' }}{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}")
+    write_tokenizer(place.folder, tokenizer_json, template)
+    write_lines(place, [{"messages": messages + [{"role": "assistant", "content": "  Bye. "}], "tools": tools}])
+    ended = place.host("data", "prepare", place.write(**tables()), env=PYTHON)
+    assert bool(what) == ("leaves something out" in ended.err), ended
+    assert re.search(rf"leaves something out of 1 record, in the first {what}, so that", ended.err) or not what, ended
+
+
+def test_an_empty_list_of_calls_is_none(place):
+    messages = messages_of([("human", "Hi"), ("gpt", "Hello.")])
+    found = []
+    for calls in ({}, {"tool_calls": []}):
+        write_lines(place, [{"messages": [one | calls for one in messages]}])
+        found += prepared(place, template="chatml", tokenizer={"kind": "byte"})
+    assert found[0] == found[1]
 
 
 def test_chats_with_tools_have_their_own_template(place, tokenizer_json):

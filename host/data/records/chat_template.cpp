@@ -56,7 +56,9 @@ void ChatTemplate::check_usable(const Json& reply) const {
 }
 
 std::vector<std::string> ChatTemplate::render(const Record& record) {
-  return request_chat(record, record.prompt_messages).at("parts").get<std::vector<std::string>>();
+  const Json reply = request_chat(record, record.prompt_messages);
+  if (const std::string what = reply.at("left_out"); !what.empty() && ++left_out_.chats == 1) left_out_.first = what;
+  return reply.at("parts").get<std::vector<std::string>>();
 }
 
 ChatPrompt ChatTemplate::render_prompt(const Prompt& chat) {

@@ -34,6 +34,13 @@ class ChatTemplate {
   /// Throws a LineMistake if the template refuses the chat.
   ChatPrompt render_prompt(const Prompt& chat);
 
+  /// The rendered chats of which the template left something out, and what it was in the first: "message 1 (system)".
+  struct LeftOut {
+    int64_t chats = 0;
+    std::string first;
+  };
+  const LeftOut& left_out() const { return left_out_; }
+
  private:
   std::optional<Json> request_reply(const OrderedJson& payload);
   /// `first`: as chats.py wants it.
@@ -42,6 +49,7 @@ class ChatTemplate {
 
   std::filesystem::path file_, tool_use_file_;
   std::unique_ptr<SocketChild> process_;
+  LeftOut left_out_;
 };
 
 /// The same in ChatML: <|im_start|>ROLE, newline, content, <|im_end|> for each message; newlines between them. An

@@ -10,7 +10,7 @@
 
 namespace wmtp {
 
-inline constexpr int records_format = 7;
+inline constexpr int records_format = 8;
 
 struct RecordPlan {
   RecordFiles files;

@@ -159,7 +159,8 @@ std::optional<int32_t> RecordEncoder::answer_end(const std::string& prompt_templ
 
 void RecordEncoder::set_end(EncodedPrompt& prompt, const ChatPrompt& chat) const {
   const auto is_space = [](char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; };
-  if (std::all_of(chat.before.begin(), chat.before.end(), is_space)) prompt.before = chat.before;
+  const bool is_empty = std::all_of(chat.before.begin(), chat.before.end(), is_space);
+  prompt.before = is_empty ? chat.before : tokenizer_.decode(tokenizer_.encode(chat.before));  // as answers are
   const auto begin = std::find_if_not(chat.after.begin(), chat.after.end(), is_space);
   const auto end = std::find_if_not(chat.after.rbegin(), std::make_reverse_iterator(begin), is_space).base();
   prompt.after = {chat.after.begin(), begin};

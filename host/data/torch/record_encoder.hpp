@@ -60,6 +60,10 @@ class RecordEncoder {
   std::optional<int32_t> answer_end(const std::string& prompt_template);
   /// The template of this prompt: data.template, or by its format.
   std::string template_of(const Prompt& prompt) const;
+  /// Of the encoded records.
+  ChatTemplate::LeftOut left_out() const {
+    return chat_template_ ? chat_template_->left_out() : ChatTemplate::LeftOut();
+  }
 
  private:
   EncodedRecord encode_chat(const Record& record, const std::string& prompt_template);

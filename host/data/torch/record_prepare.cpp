@@ -133,6 +133,8 @@ class Encoding {
                   {"empty", counts_.empty},
                   {"weighted", counts_.weighted},
                   {"weighs_messages", counts_.weighs_messages},
+                  {"left_out", encoder_.left_out().chats},
+                  {"first_left_out", encoder_.left_out().first},
                   {"template", prompt_template}};
     if (const auto end = encoder_.answer_end(prompt_template)) prepared["answer_end"] = *end;
     return prepared;
@@ -291,6 +293,10 @@ void check_and_log_counts(const Experiment& experiment, const Json& prepared, co
   if (const int64_t empty = prepared.value("empty", int64_t{0}); empty > 0)
     log("warning: " + counted(empty, "record") + (empty == 1 ? " has" : " have") +
         " an empty answer, from which the model learns to end at once; remove them unless this is meant");
+  if (const int64_t chats = prepared.value("left_out", int64_t{0}); chats > 0)
+    log("warning: the chat template leaves something out of " + counted(chats, "record") + ", in the first " +
+        prepared["first_left_out"].get<std::string>() +
+        ", so that it is not learned; use a template that writes it, or remove it from the records");
   if (const int64_t weighted = prepared.value("weighted", int64_t{0}); weighted > 0)
     log(counted(weighted, "record") + (weighted == 1 ? " has" : " have") +
         " weights, which pipelines that read data.weight use");

@@ -3,12 +3,13 @@
 stdin: one line {"template", "with_tools", "tokens"} ("with_tools": the template for chats with tools, "" if it is the
 same), then a line {"messages", "tools", "first"} for each chat. stdout: one line for
 each, {} first if the template can be used. A chat becomes {"parts"}: its text, divided where prompt and answer
-alternate, beginning with a prompt. Answers are the messages of the assistant from message `first` on. With "first" null
-it becomes {"prompt", "before", "after"}: the text up to an answer that follows the messages, and what the template
-writes around the content of that answer. {"refused"}: this chat cannot be rendered; {"unusable"}: no chat can be,
-{"missing"}: without a newer Python package."""
+alternate, beginning with a prompt, and "left_out", the first thing of it that the text lacks, or "". Answers are the
+messages of the assistant from message `first` on. With "first" null it becomes {"prompt", "before", "after"}: the text
+up to an answer that follows the messages, and what the template writes around the content of that answer. {"refused"}:
+this chat cannot be rendered; {"unusable"}: no chat can be, {"missing"}: without a newer Python package."""
 import datetime
 import json
+import os.path
 import re
 import resource
 import secrets
@@ -71,14 +72,63 @@ def with_reasoning(message):
     return message if reasoning is None else {"thinking": reasoning, **message, "reasoning_content": reasoning}
 
 
+def with_objects(message):
+    """OpenAI writes the arguments of a tool call as JSON in a string, which templates would write once more as JSON."""
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list):
+        return message
+
+    def read(call):
+        function = call.get("function") if isinstance(call, dict) else None
+        text = function.get("arguments") if isinstance(function, dict) else None
+        try:
+            arguments = json.loads(text) if isinstance(text, str) else None
+        except ValueError:
+            arguments = None
+        if not isinstance(arguments, dict):
+            return call
+        return {**call, "function": {**function, "arguments": arguments}}
+    return {**message, "tool_calls": [read(call) for call in calls]}
+
+
+def left_out(messages, tools, parts):
+    """"message 2 (user)", whose content, call or reasoning the text lacks; "tools"; or "". Templates may change the
+    white space, and leave out the reasoning of all answers but the last."""
+    def joined(text):
+        return " ".join(text.split())
+
+    written = joined("".join(parts))
+    last = max(i for i, message in enumerate(messages) if message["role"] == "assistant")
+    for i, message in enumerate(messages):
+        content = message.get("content") or ""
+        texts = [content if i == last else content.split("</think>")[-1]]
+        texts += [message.get(key) for key in REASONING if i == last]
+        calls = message.get("tool_calls") or []
+        texts += [call["function"].get("name") for call in calls
+                  if isinstance(call, dict) and isinstance(call.get("function"), dict)]
+        if any(isinstance(text, str) and joined(text) not in written for text in texts):
+            return f"message {i + 1} ({message['role']})"
+    for tool in tools or []:
+        function = tool.get("function", tool)
+        name = function.get("name") if isinstance(function, dict) else None
+        if isinstance(name, str) and name not in written:
+            return "tools"
+    return ""
+
+
+def without_marks(text):
+    return re.sub(f"{BEGIN}|{END}", "", text)
+
+
 class Template:
     def __init__(self, text, tokens):
         self.marks_answers = re.search(r"\{%-?\s*generation\s*-?%\}", text) is not None
         self.compiled, self.tokens = environment().from_string(text), tokens
 
     def render(self, messages, tools, prompts=False):
-        return self.compiled.render(messages=[with_reasoning(message) for message in messages], tools=tools,
-                                    documents=None, add_generation_prompt=prompts, **self.tokens)
+        read = [with_objects(with_reasoning(message)) for message in messages]
+        return self.compiled.render(messages=read, tools=tools, documents=None, add_generation_prompt=prompts,
+                                    **self.tokens)
 
     def prompt(self, messages, tools):
         try:
@@ -87,10 +137,20 @@ class Template:
             answered = ""
         before, _, after = answered.partition(ANSWER)
         prompt, is_marked, begun = before.rpartition(BEGIN)
-        if not is_marked or END in begun:  # else as in training, also if the template writes no prompt for an answer
-            prompt = self.render(messages, tools, prompts=True)
-        prompt, before, after = (re.sub(f"{BEGIN}|{END}", "", text) for text in (prompt, before, after))
+        prompt, before, after = (without_marks(text) for text in (prompt, before, after))
+        if not is_marked or END in begun:
+            prompt = without_marks(self.render(messages, tools, prompts=True))
+        else:  # as in training, also if the template writes no prompt for an answer
+            prompt = self.longer_prompt(messages, tools, prompt, before)
         return {"prompt": prompt, "before": before[len(prompt):] if before.startswith(prompt) else "", "after": after}
+
+    def longer_prompt(self, messages, tools, marked, before):
+        """The template's prompt for an answer if it begins the answer that is marked, as SmolLM3's does."""
+        try:
+            prompt = without_marks(self.render(messages, tools, prompts=True))
+        except Exception:  # of an untrusted template
+            return marked
+        return prompt if prompt.startswith(marked) and before.startswith(prompt) else marked
 
     def parts(self, messages, tools, first):
         def text(messages, prompts=False):
@@ -112,7 +172,12 @@ class Template:
             if i < first:
                 continue
             prompt, answered = text(messages[:i], prompts=True), text(messages[:i + 1])
-            if not (whole.startswith(answered) and answered.startswith(prompt) and len(prompt) >= done):
+            if whole.startswith(answered) and not answered.startswith(prompt):
+                shared = os.path.commonprefix([prompt, answered])
+                raise Unusable(f"its prompt for an answer ends in {prompt[len(shared):][:80]!r}, which the answer in a "
+                               "chat does not begin with, so that answers would be learned without it; mark the "
+                               "answers in the template: {% generation %}...{% endgeneration %}")
+            if not (whole.startswith(answered) and len(prompt) >= done):
                 raise Unusable(f"it renders the first {i + 1} of {len(messages)} messages of a chat differently alone "
                                "than at the beginning of the whole chat, which hides where the assistant's answers "
                                "begin and end; mark them in the template: {% generation %}...{% endgeneration %}")
@@ -134,8 +199,11 @@ def replies(lines):
             else:
                 template = templates[given["tools"] is not None]
                 chat = given["messages"], given["tools"]
-                yield template.prompt(*chat) if given["first"] is None \
-                    else {"parts": template.parts(*chat, given["first"])}
+                if given["first"] is None:
+                    yield template.prompt(*chat)
+                else:
+                    parts = template.parts(*chat, given["first"])
+                    yield {"parts": parts, "left_out": left_out(*chat, parts)}
         except Missing as why:
             yield {"missing": str(why)}
         except Unusable as why:
