@@ -17,6 +17,7 @@
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "cli/command.hpp"
+#include "data/records/import_records.hpp"
 #include "data/records/record_file.hpp"
 #include "data/records/record_format.hpp"
 #include "data/text/documents.hpp"
@@ -57,7 +58,7 @@ struct Found {
   std::vector<std::string> patterns, validation_patterns;  ///< of `files` and `validation`
   std::vector<fs::path> files, validation;
   int64_t bytes = 0, records = 0, longest = 0;  ///< `longest`: bytes of the longest record
-  bool is_chat = false;
+  bool is_chat = false, has_wrong = false;
   std::vector<TokenIdLayout> ids, validation_ids;  ///< of token files
   int64_t largest_id = 0;
   fs::path tokenizer;  ///< beside token files
@@ -78,15 +79,15 @@ std::string relative_names(const std::vector<fs::path>& files, const fs::path& f
 
 bool is_model(const fs::path& path) { return fs::is_directory(path) && is_there(path / "config.json"); }
 
-/// JSON lines with a field text are text, others records.
+/// JSON lines with a field text are text, unless they have the fields of records, or of a data set to convert.
 bool has_records(const fs::path& file) {
   if (!has_json_lines(file)) return false;
   LineStream lines(file, max_jsonl_line_bytes);
   while (lines.next() && is_blank(lines.line())) {
   }
-  const auto first = parse_object(lines.line(), [](const std::string& field) { return field == "text"; });
+  const auto first = parse_object(lines.line(), [](const std::string&) { return true; });
   const auto* object = std::get_if<Json>(&first);
-  return object && !object->contains("text");
+  return object && (!object->contains("text") || fits_record_format(*object) || !detect_import_source(*object).empty());
 }
 
 void inspect_record_files(Found& found) {
@@ -95,6 +96,7 @@ void inspect_record_files(Found& found) {
     for_each_record(file, {}, mistakes, [&](const Record& record) {
       ++found.records;
       found.is_chat = found.is_chat || record.messages.is_array();
+      found.has_wrong = found.has_wrong || record.correct == false;
       int64_t bytes = bytes_of_template;
       for (const std::string& text : record_texts(record)) bytes += int64_t(text.size()) + 32;
       found.longest = std::max(found.longest, bytes);
@@ -391,6 +393,7 @@ class Experiments {
 
   void size_for_records() {
     if (found_.is_chat && !has_template_) more_data_ += "template = \"chatml\"\n";
+    if (found_.has_wrong) more_data_ += "select = \"correct\"      # leaves wrong answers out\n";
     more_data_ += "too_long = \"truncate\"\n";
     const int64_t wanted = round_up(found_.longest / bytes_per_token_ + 1, 64);
     sequence_ = std::min(max_init_sequence, wanted);

@@ -14,6 +14,7 @@
 #include "checkpoint/torch/adapter_files.hpp"
 #include "checkpoint/torch/model_files.hpp"
 #include "checkpoint/verify.hpp"
+#include "data/records/record_selection.hpp"
 #include "data/tokens/step_count.hpp"
 #include "data/torch/sources.hpp"
 #include "experiment/device_rules.hpp"
@@ -164,6 +165,38 @@ void refuse_unknown_outcomes(const Experiment& experiment, const ActivePipeline&
                                     (data.records ? "; add it to the records" : ""));
 }
 
+/// Answers marked as wrong, which nothing that trains tells from right ones.
+void warn_of_wrong_answers(const Experiment& experiment, const ActivePipeline& pipeline, const Prepared& data) {
+  if (!data.records || experiment.data.select != AnswerSelection::all) return;
+  const bool tells_apart = pipeline.needs.pairs || !pipeline.needs.heads.empty() || pipeline.frozen.contains("value") ||
+                           pipeline.reads(Signal::data_correct) || pipeline.reads(Signal::data_pass_rate) ||
+                           pipeline.reads(Signal::data_weight);
+  if (tells_apart) return;
+  const auto wrong = std::ranges::count_if(
+      data.records->entries(), [](const RecordEntry& one) { return one.correct == 0 && one.held_out == 0; });
+  if (wrong > 0)
+    log_warning(counted(wrong, "wrong answer") + " (is_correct = false, or rejected) " + (wrong == 1 ? "is" : "are") +
+                " learned like right ones: pipeline '" + pipeline.name +
+                "' reads nothing that tells them apart; data.select = \"correct\" leaves them out");
+}
+
+/// Pairs whose answers are in different bins of data.length_bins.
+void warn_of_lost_pairs(const Experiment& experiment, const ActivePipeline& pipeline, const Prepared& data) {
+  if (!pipeline.needs.pairs || experiment.data.length_bins.empty()) return;
+  const auto num_pairs = [&](const Experiment& of) {
+    int64_t records = 0;
+    for (const auto& bin : select_records(of, *data.records, RecordPart::train, /*pairs=*/true).records)
+      records += int64_t(bin.size());
+    return records / 2;
+  };
+  Experiment without_bins = experiment;
+  without_bins.data.length_bins.clear();
+  const int64_t found = num_pairs(experiment), all = num_pairs(without_bins);
+  if (found < all)
+    log_warning(with_thousands(found) + " of " + counted(all, "pair") +
+                " are trained on: the answers of the others are in different bins of data.length_bins; [] keeps them");
+}
+
 bool freezes(const ShardedModel& model) {
   return std::ranges::any_of(parameter_sets(model), [](const ParameterSet& set) { return !set.trains; });
 }
@@ -197,6 +230,10 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const RunIden
       model_(build_policy()) {
   refuse_several_answers(experiment, pipeline_, data_);
   refuse_unknown_outcomes(experiment, pipeline_, data_);
+  if (session.is_rank0()) {
+    warn_of_wrong_answers(experiment, pipeline_, data_);
+    warn_of_lost_pairs(experiment, pipeline_, data_);
+  }
   const BatchRequest request = batch_request(experiment, pipeline_, data_, session.device());
   const int64_t data_ranks = session.data_ranks();
   training_source_ = training_batches(experiment, data_, request, data_ranks);

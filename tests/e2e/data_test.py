@@ -52,6 +52,16 @@ def test_tables_become_the_same_rows(place):
     assert (found[0]["format"], found[0]["records"]) == ("messages", len(ROWS))
 
 
+def test_a_row_has_no_members_that_only_other_rows_have(place):
+    """As the arguments of calls, which would be learned as null."""
+    rows = [{"call": {"city": "Paris"}, "more": [{"a": 1, "list": [None]}], "none": None},
+            {"call": {"n": 2}, "more": [{"b": "x"}], "none": "y"}]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), place.folder / "a.parquet")
+    write_arrow(place.folder / "a.arrow", pyarrow.Table.from_pylist(rows), pyarrow.ipc.new_stream)
+    for name in ("a.parquet", "a.arrow"):
+        assert convert(place, name) == rows, name
+
+
 def test_folders_of_data_sets_are_read_split_by_split(place):
     train, test = TABLE.slice(0, 1500), TABLE.slice(1500)
     hub = place.folder / "hub/data"

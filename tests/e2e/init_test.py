@@ -221,6 +221,25 @@ def test_files_are_taken_as_they_are_named(place):
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"
 
 
+def test_records_with_a_text_are_records(place):
+    """As in tatsu-lab/alpaca; the field text of MBPP is a question."""
+    alpaca = {"instruction": "Add 1 and 2.", "input": "", "output": "3", "text": PROSE[:100]}
+    (place.folder / "alpaca.jsonl").write_text((json.dumps(alpaca) + "\n") * 40)
+    assert "40 records (instructions)" in place.host("init", "alpaca.jsonl", "-o", "alpaca").out
+    mbpp = {"task_id": 1, "text": "Write a function.", "code": "def f(): pass", "test_list": ["assert f() is None"]}
+    (place.folder / "mbpp.jsonl").write_text(json.dumps(mbpp) + "\n")
+    place.refuse_command(4, "mbpp.jsonl: .* data prepare .* --from mbpp", command=["init", "mbpp.jsonl", "-o", "mbpp"])
+
+
+def test_rejected_answers_are_left_out(place):
+    (place.folder / "pairs.jsonl").write_text("".join(
+        json.dumps({"prompt": f"{i}?", "chosen": " yes", "rejected": " no"}) + "\n" for i in range(40)))
+    place.host("init", "pairs.jsonl")
+    assert 'select = "correct"' in (place.folder / "baseline.toml").read_text()
+    shorten(place.folder / "baseline.toml")
+    assert "wrong answer" not in place.host("run", "baseline.toml").err
+
+
 def test_nothing_is_trained_on_because_it_looks_like_nothing_else(place):
     """Each was prepared as text with exit 0 once; `data prepare` and `eval --text` check more kinds."""
     line = json.dumps({"messages": CHAT}) + "\n"

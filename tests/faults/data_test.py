@@ -2,6 +2,7 @@
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -206,6 +207,29 @@ def test_learning_from_outcomes_that_no_record_has_is_refused(place, changes, wh
 def test_an_auxiliary_loss_of_wrong_answers_is_refused_where_data_have_none(place):
     place.refuse(4, 'data of kind "random" say of no answer whether it is right, but auxiliary loss \'unlikelihood\'',
                  data={"kind": "random"}, auxiliary_loss={"plugin": "unlikelihood"})
+
+
+def preferences(place, count=40):
+    lines = [{"prompt": f"Question {i}?", "chosen": " yes" * (1 + i % 2 * 60), "rejected": " no"} for i in range(count)]
+    return records(place, "".join(json.dumps(line) + "\n" for line in lines)) | {"data": {
+        "kind": "records", "files": ["a.jsonl"]}, "train__sequence_length": 320}
+
+
+def test_rejected_answers_that_a_pipeline_learns_like_right_ones_are_counted(place):
+    changes = preferences(place) | {"pipeline": {"plugin": "baseline"}}
+    ended = place.run(**changes)
+    assert re.search(r"40 wrong answers .* are learned like right ones: pipeline 'baseline' .*select", ended.err), ended
+    chosen = place.run(**changes | {"data": changes["data"] | {"select": "correct"}})
+    assert "wrong answer" not in chosen.err, chosen
+
+
+def test_pairs_in_different_bins_of_length_are_counted(place):
+    changes = preferences(place) | {"pipeline": {"plugin": "critic"}}
+    ended = place.run(**changes)
+    assert "20 of 40 pairs are trained on: the answers of the others are in different bins of data.length_bins" \
+        in ended.err, ended
+    kept = place.run(**changes | {"data": changes["data"] | {"length_bins": []}})
+    assert "pairs are trained on" not in kept.err, kept
 
 
 def test_records_train(place):

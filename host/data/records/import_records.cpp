@@ -38,6 +38,7 @@ struct Source {
   const char* name;
   std::vector<Field> fields;
   std::function<void(const Json&, const Context&)> convert;
+  bool is_alone = false;  ///< lines with other fields are of something else
 };
 
 /// Indexed by the numbers in contest_problem.proto: the published name and the name used here.
@@ -183,7 +184,8 @@ const std::vector<Source>& sources() {
        [](const Json& object, const Context& context) {
          const std::string task_id = "gsm8k/" + context.file + "/" + std::to_string(context.line);
          context.add(record_of(object["question"], "", object["answer"], task_id, true, "gsm8k"));
-       }},
+       },
+       /*is_alone=*/true},
       {"codecontests",
        {{"name", text},
         {"description", text},
@@ -223,6 +225,7 @@ const std::vector<std::string>& import_sources() {
 std::string detect_import_source(const Json& line) {
   for (const Source& source : sources()) {
     const auto has = [&](const Field& field) { return !field.required || find_field(line, field.name); };
+    if (source.is_alone && line.size() > source.fields.size()) continue;
     if (std::all_of(source.fields.begin(), source.fields.end(), has)) return source.name;
   }
   return "";

@@ -24,6 +24,8 @@ const std::set<std::string> masks{"mask", "masked", "ignore", "train_detail", "t
 const std::set<std::string> weights{"weight", "train", "training", "trainable", "loss", "loss_mask", "loss_scale"};
 // What an answer may be about, and what is not read.
 const std::set<std::string> media{"image", "images", "video", "videos", "audio", "audios"};
+const std::set<std::string> parts_of_question{"context", "passage", "choices",
+                                              "options", "suffix",  "initial_reason_steps"};
 constexpr const char* a_list = "a list of at least one message";
 
 struct Format {
@@ -76,6 +78,12 @@ const std::vector<std::string>& record_formats() {
   return names;
 }
 
+bool fits_record_format(const Json& object) {
+  return !fitting(/*every=*/true, [&](const std::string& field) {
+            return find_field(object, field) != nullptr;
+          }).empty();
+}
+
 std::string recognised_format(const fs::path& file) {
   std::vector<std::string> first;  // the fields of the first object
   std::string published;           // its data set
@@ -118,7 +126,8 @@ void RecordFields::read(Record& record, const std::function<void()>& on_record) 
   for (const std::string& name : media) refuse_unread(name);
   for (const char* name : {"history", "functions", "documents", "system_prompt", "chat_template_kwargs"})
     refuse_unread(name);
-  if (format_ == "instructions" || format_ == "completions") refuse_unread("context");
+  if (format_ != "messages" && format_ != "conversations")
+    for (const std::string& name : parts_of_question) refuse_unread(name);
   if (format_ != "conversations") refuse_unread("system");
   if (format_ == "preferences") return read_preference(record, finish_record);
   refuse_disliked();
@@ -223,13 +232,15 @@ OrderedJson RecordFields::message(const std::string& place, const OrderedJson& g
   const std::string sharegpt = format_ == "conversations" ? role_of(*role) : "";
   const std::string known_role = sharegpt.empty() ? role->get<std::string>() : sharegpt;
   if (const std::string name = wrong_weight(known_role); !name.empty()) return refused_weight(name);
-  const bool may_be_missing = member("tool_calls");
+  const OrderedJson* calls = member("tool_calls");
+  const bool may_be_missing = calls && !calls->empty();
   if (content ? !content->is_string() : !may_be_missing) return refused(".content", content, "a string");
   // Without fields that are null, as in transformers, because templates would write "None"; and without weights, which
   // keep_weights() reads, so that a message is the same for all pipelines.
   OrderedJson message = OrderedJson::object();
   for (const auto& [name, value] : given.items())
-    if (!value.is_null() && !masks.contains(name) && !weights.contains(name) && name != "weights")
+    if (!value.is_null() && !masks.contains(name) && !weights.contains(name) && name != "weights" &&
+        (name != "tool_calls" || may_be_missing))
       message[name] = value;
   message["role"] = known_role;
   return message;
@@ -318,6 +329,11 @@ bool RecordFields::read_prompt(Prompt& prompt, std::string* answer) {
 
 void RecordFields::read_tools(Prompt& prompt) {
   const OrderedJson* tools = field("tools");
+  OrderedJson written;  // in a string, for files whose columns need one type
+  if (tools && tools->is_string()) {
+    written = OrderedJson::parse(tools->get<std::string>(), nullptr, /*allow_exceptions=*/false);
+    if (written.is_array()) tools = &written;
+  }
   const auto is_object = [](const OrderedJson& one) { return one.is_object(); };
   if (tools && !(tools->is_array() && std::all_of(tools->begin(), tools->end(), is_object)))
     refuse("tools", tools, "a list of descriptions of tools, each an object");

@@ -26,6 +26,9 @@ struct Record;
 
 const std::vector<std::string>& record_formats();
 
+/// Whether the object has the fields of a format.
+bool fits_record_format(const Json& object);
+
 /// The format of a file by its first ten objects: the only one that matches the first recognizable object.
 /// "instructions" if no line is an object, so that reading the lines reports why. Error(data) if no format fits, or
 /// several do, with the fields found.

@@ -339,6 +339,16 @@ def check_row(file, line, row, names, separator):
                       "values that contain the separator")
 
 
+def rows_of_table(batch):
+    """A struct of a table has the members of all rows, also those that a row lacks, where they are null."""
+    def present(value):
+        if isinstance(value, dict):
+            return {name: present(one) for name, one in value.items() if one is not None}
+        return [present(one) for one in value] if isinstance(value, list) else value
+
+    return [{name: present(value) for name, value in row.items()} for row in batch.to_pylist()]
+
+
 def batches_of(file, columns):
     """Lists of rows."""
     with opened(file) as source:
@@ -348,7 +358,7 @@ def batches_of(file, columns):
         table = pyarrow().parquet.ParquetFile(pyarrow().OSFile(os.fsencode(file)))
         check_schema(file, columns, table.schema_arrow.names)
         for batch in table.iter_batches(ROWS, columns=columns or None):
-            yield batch.to_pylist()
+            yield rows_of_table(batch)
     elif start.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         ipc, source = pyarrow().ipc, pyarrow().memory_map(os.fsencode(file))
         if start.startswith(b"ARROW1"):
@@ -360,7 +370,7 @@ def batches_of(file, columns):
         for batch in batches:
             chosen = batch.select(columns) if columns else batch
             for first in range(0, chosen.num_rows, ROWS):
-                yield chosen.slice(first, ROWS).to_pylist()
+                yield rows_of_table(chosen.slice(first, ROWS))
     elif file.suffix.lower() in (".csv", ".tsv"):
         yield from rows_of_csv(file, columns)
     elif (first := first_character(file)) == b"[":

@@ -65,6 +65,29 @@ TEST_F(RecordFormat, OfAPublishedDataSetIsRefusedWithTheCommandThatConvertsIt) {
   }
 }
 
+TEST_F(RecordFormat, OfGsm8kHasNoOtherFieldThatAConversionWouldLose) {
+  const std::string message = refused(R"({"question": "a", "context": "CREATE TABLE t", "answer": "b"})"
+                                      "\n");
+  EXPECT_TRUE(has(message, "jq -c") && !has(message, "--from")) << message;
+}
+
+TEST_F(RecordFormat, RefusesWhatTheAnswerIsAbout) {
+  const std::pair<const char*, const char*> lines[]{
+      {"options", R"({"instruction": "a", "output": "C", "options": ["x", "y"]})"},
+      {"suffix", R"({"prompt": "a", "completion": "b", "suffix": "c"})"},
+      {"initial_reason_steps", R"({"prompt": "a", "chosen": "b", "rejected": "c", "initial_reason_steps": "d"})"}};
+  for (const auto& [name, line] : lines)
+    EXPECT_TRUE(has(refused(std::string(line) + "\n"), std::string("a.jsonl:1: ") + name + ": ")) << line;
+}
+
+TEST_F(RecordFormat, OfToolsMayBeAListInAString) {
+  const auto found = records(R"({"messages": [)" + hi + ", " + hello + R"(], "tools": "[{\"name\": \"f\"}]"})" + "\n");
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].tools, OrderedJson::parse(R"([{"name": "f"}])"));
+  EXPECT_TRUE(has(refused(R"({"messages": [)" + hi + ", " + hello + R"(], "tools": "f"})" + "\n"),
+                  "tools: found the string \"f\", wanted a list of descriptions of tools"));
+}
+
 TEST_F(RecordFormat, OfShareGptBecomesMessages) {
   const auto found = records(
       R"({"system": "Be kind.", "conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello."}]})"
