@@ -186,6 +186,16 @@ def test_ranks_with_different_tokens_do_not_meet(place):
     assert "another" in ranks[1].err or "cannot connect" in ranks[1].err, ranks[1]
 
 
+def test_a_rank_that_gives_up_before_rank_0_names_the_rank_that_never_came(place):
+    file, port = place.write(parallel__processes=3, parallel__timeout_seconds=4), free_port()
+    early = place.start_command("run", file, env=words(1, 3, port))
+    time.sleep(3)
+    late = place.start_command("run", file, env=words(0, 3, port))
+    for running in (early, late):
+        running.wait()
+        assert running.code == 6 and "rank 2 did not connect to the rendezvous" in running.err, running
+
+
 def test_ranks_that_were_not_started_alike_refuse_soon(place):
     for number, (env, arguments, shown) in enumerate([
             ({}, ["--resume"], "rank 1: --resume is 'yes' here and 'no' on rank 0"),

@@ -150,38 +150,39 @@ bool Peers::wait_for_key(const std::string& key, Clock::time_point end) const {
 
 std::vector<int> Peers::missing_until(Clock::time_point end) const {
   std::vector<int> missing;
-  for (int rank = 1; rank < size_; ++rank)
+  for (int rank = 0; rank < size_; ++rank)
     if (!wait_for_key(location_key(rank), end)) missing.push_back(rank);
   return missing;
 }
 
 /// The places of all ranks, or why the job cannot start. [rank 0]
-std::string Peers::gather_locations(const RankLocation& mine, Clock::time_point end) const {
+std::string Peers::gather_locations(Clock::time_point end) const {
   std::vector<int> missing = missing_until(std::min(end, Clock::now() + notice_delay));
   if (!missing.empty() && Clock::now() < end) {
     log_warning("rank 0 is waiting for " + rank_names(missing));
     missing = missing_until(end);
   }
-  std::string texts = mine.to_text();
-  for (int rank = 1; rank < size_; ++rank) {
+  std::string texts;
+  for (int rank = 0; rank < size_; ++rank) {
     if (!store_->check({location_key(rank)})) continue;
     const std::string place = bytes_to_text(store_->get(location_key(rank)));
     if (parse_refusal(place)) return place;
-    (texts += '\n') += place;
+    (texts += place) += '\n';
   }
   return missing.empty() ? texts : missing_ranks + rank_names(missing);
 }
 
 /// The places of all ranks, gathered and broadcast by rank 0, or why the job cannot start.
 std::string Peers::exchange_locations(const RankLocation& mine, Clock::time_point end) {
+  store_->set(location_key(rank_), text_to_bytes(mine.to_text()));
   if (rank_ == 0) {
-    const std::string texts = gather_locations(mine, end);
+    const std::string texts = gather_locations(end);
     store_->set(locations_key, text_to_bytes(texts));
     return texts;
   }
-  store_->set(location_key(rank_), text_to_bytes(mine.to_text()));
-  return wait_for_key(locations_key, end + time_to_report) ? bytes_to_text(store_->get(locations_key))
-                                                           : missing_ranks + rank_names({0});
+  if (wait_for_key(locations_key, end + time_to_report)) return bytes_to_text(store_->get(locations_key));
+  const std::vector<int> missing = missing_until(Clock::now());  // rank 0 may wait longer, if it was started later
+  return missing_ranks + rank_names(missing.empty() ? std::vector{0} : missing);
 }
 
 /// Every rank's place, by rank.

@@ -105,7 +105,7 @@ class Peers {
  private:
   using Clock = std::chrono::steady_clock;
   std::string open_store(const RankEnvironment& environment, std::chrono::milliseconds timeout);
-  std::string gather_locations(const RankLocation& mine, Clock::time_point end) const;
+  std::string gather_locations(Clock::time_point end) const;
   std::string exchange_locations(const RankLocation& mine, Clock::time_point end);
   std::vector<RankLocation> exchange_all_locations(const RankLocation& mine, Clock::time_point end);
   bool wait_for_key(const std::string& key, Clock::time_point end) const;
