@@ -104,7 +104,10 @@ void write_report(const Options& options, const Study& stated, const StudyResult
 /// not say what they read. Error(data) if the data are not here.
 std::string input_difference(const Options& options, const StudyResults& results, LoadedStudy& loaded) {
   if (!results.inputs.is_object()) return "";
-  std::vector<std::string> changes = input_changes(results.inputs, loaded.inputs());
+  Json inputs = loaded.inputs();
+  for (const auto& [member, values] : loaded.inputs().items())
+    if (!results.inputs.contains(member)) inputs.erase(member);  // it was added to the study
+  std::vector<std::string> changes = input_changes(results.inputs, inputs);
   if (changes.empty()) changes = loaded.with_other_data(results.runs);
   if (changes.empty()) return "";
   return options.file + " reads other data or models here than where the results were made: " + join_names(changes);
@@ -135,17 +138,25 @@ StudyResults known_results(const Options& options, LoadedStudy& loaded) {
   StudyResults results;
   for (const std::string& file : options.known) add_results(file, results);
   const std::string hash = study_hash(loaded.definition());
-  if (!results.runs.empty() && results.hash != hash)
-    throw Error(ExitStatus::data, "--known: " + options.file + " is not the study of these results: " +
-                                      join_names(definition_changes(results.definition, loaded.definition())) +
-                                      "; leave them out");
   if (results.runs.empty()) return {hash, loaded.definition(), loaded.inputs(), {}, {}, {}};
+  const Json extended = with_additions(results.definition, loaded.definition());
+  if (study_hash(extended) != hash)
+    throw Error(ExitStatus::data, "--known: " + options.file + " is not the study of these results: " +
+                                      join_names(definition_changes(extended, loaded.definition())) +
+                                      "; leave them out");
   if (!lacks_runs(loaded.study(), results)) {
     warn_of_other_inputs(options, results, loaded);
   } else if (const std::string difference = input_difference(options, results, loaded); !difference.empty()) {
     throw Error(ExitStatus::data,
                 "--known: " + difference + "; the runs that they lack would be of another study: leave them out");
   }
+  if (results.hash == hash) return results;
+  Json& changes = results.plan["changes"];
+  for (const std::string& addition : definition_changes(results.definition, loaded.definition()))
+    changes.push_back(addition);
+  results.hash = hash;
+  results.definition = loaded.definition();
+  if (results.inputs.is_object()) results.inputs = loaded.inputs();
   return results;
 }
 

@@ -326,4 +326,27 @@ std::vector<std::string> definition_changes(const Json& then, const Json& now) {
   return changes;
 }
 
+Json with_additions(Json then, const Json& now) try {
+  const auto extend = [](Json& old, const Json& list) {
+    const auto is_kept = [&](const Json& one) { return std::ranges::find(list, one) != list.end(); };
+    if (old.is_array() && list.is_array() && std::ranges::all_of(old, is_kept)) old = list;
+  };
+  for (const char* list : {"seeds", "conditions"})
+    if (then.contains(list) && now.contains(list)) extend(then[list], now[list]);
+  for (const auto& [name, values] : now.at("members").items()) {
+    const bool is_new = !then["members"].contains(name);
+    if (is_new) then["members"][name] = values;
+    if (!now.contains("tuning") || !then.contains("tuning") || !now["tuning"]["keys"].contains(name)) continue;
+    Json& keys = then["tuning"]["keys"];
+    if (is_new)
+      keys[name] = now["tuning"]["keys"][name];
+    else if (keys.contains(name))
+      for (auto& [key, tried] : keys[name].items())
+        if (now["tuning"]["keys"][name].contains(key)) extend(tried, now["tuning"]["keys"][name][key]);
+  }
+  return then;
+} catch (const Json::exception&) {  // no definition, as a file of results may contain anything
+  return then;
+}
+
 }  // namespace wmtp

@@ -71,4 +71,8 @@ std::vector<std::string> input_changes(const Json& then, const Json& now);
 /// "seeds: [11,12] then, [11,12,13] now", one for each difference of two definitions.
 std::vector<std::string> definition_changes(const Json& then, const Json& now);
 
+/// `then` with what `now` adds to it: members, conditions, later seeds, and values of tuned keys. Equal to `now` if it
+/// changes nothing else, so that the results of `then` are results of `now`.
+Json with_additions(Json then, const Json& now);
+
 }  // namespace wmtp

@@ -79,43 +79,59 @@ Study deciding_alone(Study study) {
   return study;
 }
 
-/// The best choice of every member with tuned keys, or the one that its known results have. Error(data) if one has
-/// none.
-std::vector<TunedChoice> tune(const Study& study, const StudyRunner& runner, const std::vector<StudyResult>& known,
-                              std::vector<TriedChoice>& all) {
+/// The member's choices that `results` have not tried; none if they have its choice without what others came to.
+std::vector<TunedChoice> untried(const Study& study, size_t member, const StudyResults& results) {
+  const std::string& name = study.members[member].name;
+  const auto is_its = [&](const auto& one) { return one.member == name; };
+  std::vector<TunedChoice> choices = tuned_choices(study, member);
+  if (std::ranges::none_of(results.tried, is_its) && std::ranges::any_of(results.runs, is_its)) return {};
+  std::erase_if(choices, [&](const TunedChoice& choice) {
+    return std::ranges::any_of(results.tried,
+                               [&](const TriedChoice& one) { return is_its(one) && one.choice == choice; });
+  });
+  return choices;
+}
+
+/// The best choice of every member with tuned keys, or the one that its known results have; adds what it tries to
+/// `results`, whose runs with another choice than the best it leaves out. Error(data) if a member has none.
+std::vector<TunedChoice> tune(const Study& study, const StudyRunner& runner, StudyResults& results) {
   std::vector<TunedChoice> chosen(study.members.size());
-  for (const StudyResult& one : known)
+  for (const StudyResult& one : results.runs)
     for (size_t i = 0; i < chosen.size(); ++i)
       if (one.member == study.members[i].name) chosen[i] = one.choice;
-  std::vector<size_t> open;
-  for (size_t i = 0; i < chosen.size(); ++i)
-    if (!study.members[i].tuned.empty() && chosen[i].empty()) open.push_back(i);
+  std::vector<std::vector<TunedChoice>> open(chosen.size());
   std::vector<StudyRun> runs;
-  for (const size_t i : open)
-    std::ranges::move(tuning_runs(study, i, tuned_choices(study, i)), std::back_inserter(runs));
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    if (!study.members[i].tuned.empty()) open[i] = untried(study, i, results);
+    std::ranges::move(tuning_runs(study, i, open[i]), std::back_inserter(runs));
+  }
   if (runs.empty()) return chosen;
   const TrainedRuns outcome = trained(runs, runner);
   if (outcome.exit_code != 0)
     throw Error(ExitStatus(outcome.exit_code), "a run of the tuning failed; the same command continues the study");
   size_t next = 0;
-  for (const size_t i : open) {
-    const std::vector<TunedChoice> choices = tuned_choices(study, i);
-    std::vector<TriedChoice> tried;
-    for (const TunedChoice& choice : choices) {
-      tried.push_back({study.members[i].name, choice, {}});
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    if (open[i].empty()) continue;
+    const std::string& name = study.members[i].name;
+    for (const TunedChoice& choice : open[i]) {
+      TriedChoice& tried = results.tried.emplace_back(name, choice);
       for (size_t k = 0; k < study.tuning.seeds.size(); ++k, ++next)
-        tried.back().values.push_back(
+        tried.values.push_back(
             value_at(result_of(study, runner, runs[next], outcome.ends[next]), study.metric, BudgetUnit::end, 0));
     }
-    const auto best = best_choice(study, tried);
+    std::vector<TriedChoice> all;
+    for (const TunedChoice& choice : tuned_choices(study, i))
+      std::ranges::copy_if(results.tried, std::back_inserter(all),
+                           [&](const TriedChoice& one) { return one.member == name && one.choice == choice; });
+    const auto best = best_choice(study, all);
     if (!best)
-      throw Error(ExitStatus::data, study.members[i].place + ": the tuning of member " +
-                                        printable(study.members[i].name) + " has no choice whose runs all have a " +
-                                        study.metric + " at their end; state other values");
-    std::ranges::move(tried, std::back_inserter(all));
-    chosen[i] = choices[*best];
-    log_info("tuned " + study.members[i].name + ": " + join_names(chosen[i]) + ", the best of " +
-             counted(int64_t(choices.size()), "choice"));
+      throw Error(ExitStatus::data, study.members[i].place + ": the tuning of member " + printable(name) +
+                                        " has no choice whose runs all have a " + study.metric +
+                                        " at their end; state other values");
+    chosen[i] = all[*best].choice;
+    log_info("tuned " + name + ": " + join_names(chosen[i]) + ", the best of " +
+             counted(int64_t(all.size()), "choice"));
+    std::erase_if(results.runs, [&](const StudyResult& one) { return one.member == name && one.choice != chosen[i]; });
   }
   return chosen;
 }
@@ -131,7 +147,7 @@ int train_study(const Study& study, const StudyRunner& runner, StudyResults& res
   check_evaluations(study, study.seeds);
   const Study tuning = deciding_alone(study);
   check_evaluations(tuning, tuning.tuning.seeds);
-  const std::vector<TunedChoice> choices = tune(tuning, runner, results.runs, results.tried);
+  const std::vector<TunedChoice> choices = tune(tuning, runner, results);
   std::vector<int64_t> looks = study.stops;
   looks.push_back(int64_t(study.seeds.size()));
   int code = 0;

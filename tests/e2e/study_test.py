@@ -130,9 +130,10 @@ def test_results_of_other_machines_are_joined_and_not_counted_twice(place):
     assert [one["metrics"] for one in found["results"]] == [one["metrics"] for one in whole["results"]]
     assert found["results"][:2] == whole["results"][:2] and found["plan"] == whole["plan"]
     assert [run["seed"] for run in RunLog(place.folder / "other.db").runs()] == [6, 6], "only what they lack"
-    changed = write(place, STUDY.replace("seeds = [5, 6]", "seeds = [5, 6, 7]"))
+    changed = write(place, STUDY.replace("keep = 0.5", "keep = 0.6").replace("seeds = [5, 6]", "seeds = [5, 6, 7]"))
     refused = place.host("study", changed, "--known", "a.json", wanted=4)
-    assert re.search(r"--known: \S+small.toml is not the study of these results: seeds: \[5,6\] then", refused.err)
+    assert re.search(r'--known: \S+small.toml is not the study of these results: \S+half of them.pipeline.keep: "0.5" '
+                     r'then, "0.6" now; leave', refused.err), refused
     study = write(place)
     refused = place.host("study", study, "--results", "a.json", "--results", "a.json", wanted=4)
     assert re.search(r'a.json: member "plain" with seed 5 is there already', refused.err), refused
@@ -313,6 +314,35 @@ set.data.arithmetic.problems = 300
     assert {name: (one["runs"], one["runs_in_log"]) for name, one in plan["members"].items()} == {
         "plain": (2, 2), "half of them": (2, 2), "tuned": (4, 4), "wide": (3, 3)}
     assert plan["members"]["half of them"]["paired_seeds"] == plan["members"]["tuned"]["paired_seeds"] == [5, 6]
+
+
+def test_known_results_serve_a_study_with_more_members_seeds_and_values_of_tuned_keys(place):
+    tuned = """
+[[study.members]]
+name = "tuned"
+experiment = "plain.toml"
+tune.optimizer.lr = [1e-9]
+
+[study.tuning]
+seeds = [8]
+set.data.arithmetic.problems = 300
+"""
+    first = place.host("study", write(place, STUDY + tuned), "--json", timeout=120).out
+    (place.folder / "a.json").write_text(first)
+    more = '[[study.members]]\nname = "fast"\nexperiment = "plain.toml"\noptimizer.lr = 2e-2\n'
+    text = (STUDY + tuned.replace("[1e-9]", "[1e-9, 1e-2]") + more).replace("seeds = [5, 6]", "seeds = [5, 6, 7]")
+    found = json.loads(place.host("study", write(place, text), "--known", "a.json", "--db", "b.db", "--json",
+                                  timeout=120).out)
+    trained = sorted((run["name"], run["seed"]) for run in RunLog(place.folder / "b.db").runs())
+    assert trained == sorted([("small-plain", 7), ("small-halfofthem", 7), ("small-tuning-tuned", 8),
+                              *(("small-tuned", seed) for seed in (5, 6, 7)),
+                              *(("small-fast", seed) for seed in (5, 6, 7))]), "tuned has a better rate now"
+    assert {one["choice"][0] for one in found["results"] if one["member"] == "tuned"} == {"optimizer.lr=0.01"}
+    assert [one["values"] for one in found["tried"]][0] == json.loads(first)["tried"][0]["values"]
+    assert any(change.startswith("seeds: [5,6] then") for change in found["plan"]["changes"]), found["plan"]
+    (place.folder / "b.json").write_text(json.dumps(found))
+    again = place.host("study", "small.toml", "--known", "b.json", "--db", "c.db", "--json")
+    assert json.loads(again.out)["results"] == found["results"] and not RunLog(place.folder / "c.db").runs()
 
 
 EVALUATED = """
