@@ -112,7 +112,8 @@ SchemaTable train_table() {
            .unset_when_empty(),
        key("ema", AT(train.ema),
            "decay rate, such as 0.999, of an exponential moving average of the trained parameters, saved at the end "
-           "in `model-ema/` beside `model/`; 0: none")
+           "in `model-ema/` beside `model/`; it begins with the initial values, of which a share of `ema` to the power "
+          "of the steps remains, and is not validated; 0: none")
            .range(0, 1)
            .below(1)
            .unset_when_empty()}};
@@ -391,7 +392,7 @@ SchemaTable guard_table() {
           "always skipped.",
           {key("loss_spike", AT(guard.loss_spike),
                "maximum distance of a loss above the mean of the last `window` accepted losses, in standard "
-               "deviations, such as 6; 0: off")
+               "deviations, such as 6; a jump of `train.head_weights` is one, too; 0: off")
                .at_least(0),
            key("spike_floor", AT(guard.spike_floor),
                "with `loss_spike`: minimum distance above the mean for a skip, in units of the loss")

@@ -21,7 +21,7 @@ def test_an_experiment_of_the_page_trains(place, block):
     assert len(points) <= STEPS
     block = re.sub(r"step = (\d+)", lambda match: f"step = {1 + points.index(int(match[1]))}", block)
     data = {}
-    if re.search(r"data_weight|pass_rate|bytes", block):  # of the data, which only records have
+    if re.search(r"data_weight|pass_rate|bytes|correct", block):  # of the data, which only records have
         records.write_records(place.folder, 64, weighted=True)
         data = {"data__kind": "records", "data__file": None, "data__dtype": None, "data__files": ["records.jsonl"],
                 "data__template": "plain", "model__vocab_size": None}
