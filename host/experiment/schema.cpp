@@ -33,7 +33,8 @@ SchemaTable head_table() {
 Key head_weights_key() {
   Key key = wmtp::key("head_weights", AT(train.head_weights),
                       "factor on each head's loss in this mean, one for each of `model.future_tokens`; logged losses "
-                      "have none. Or points of the run, linear in between, of which two at one step are a jump: "
+                      "have none. A head of weight 0 does not learn, but decays. Or points of the run, linear in "
+                      "between, of which two at one step are a jump: "
                       "`[{step = 1, weights = [1, 0.3]}, {step = 500, weights = [1, 0.1]}]`")
                 .range(0, 1e9)
                 .defaults_to("1 for each head");
@@ -82,7 +83,9 @@ SchemaTable train_table() {
            .range(1, 1e12)
            .defaults_to("required without `epochs`")
            .unset_when_empty(),
-       key("epochs", AT(train.epochs), "passes over the training data, may be a fraction; not for `random` data")
+       key("epochs", AT(train.epochs),
+           "passes over the training data, may be a fraction; the last step is filled from the next pass; not for "
+           "`random` data")
            .above(0)
            .defaults_to("required without `steps`")
            .unset_when_empty(),
@@ -322,7 +325,8 @@ SchemaTable parallel_table() {
            .range(1, 65536)
            .not_in_identity(),
        key("precision", AT(parallel.precision),
-           "number format of the computation; master parameters remain fp32; `fp16` is slow on CPUs"),
+           "number format of the computation; trained parameters remain fp32, frozen ones, as of an adapter's base, "
+           "are rounded to it, also in the saved model; `fp16` is slow on CPUs"),
        key("reduce", AT(parallel.reduce),
            "number format in which ranks reduce gradients; `bf16` requires a `precision` other than `fp32`, `fp16` "
            "requires `fp16`"),

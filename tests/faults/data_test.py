@@ -209,6 +209,17 @@ def test_an_auxiliary_loss_of_wrong_answers_is_refused_where_data_have_none(plac
                  data={"kind": "random"}, auxiliary_loss={"plugin": "unlikelihood"})
 
 
+def test_an_auxiliary_loss_of_wrong_answers_is_refused_where_they_are_left_out(place):
+    changes = records(place, RECORD % (1, "true"), select="correct")
+    place.refuse(2, 'found select "correct" with auxiliary loss "unlikelihood"', **changes,
+                 auxiliary_loss={"plugin": "unlikelihood"})
+
+
+def test_weights_of_prompts_are_refused_where_data_have_none(place):
+    place.refuse(2, 'pipeline "prompt_weight" weighs the tokens of prompts: found data of kind "random", which has ',
+                 data={"kind": "random"}, pipeline={"plugin": "prompt_weight", "weight": 0})
+
+
 def preferences(place, count=40):
     lines = [{"prompt": f"Question {i}?", "chosen": " yes" * (1 + i % 2 * 60), "rejected": " no"} for i in range(count)]
     return records(place, "".join(json.dumps(line) + "\n" for line in lines)) | {"data": {

@@ -326,6 +326,16 @@ def test_what_a_template_writes_before_an_answer_is_no_part_of_the_answer(place,
     assert place.host("generate", "tiny", "--chat", "2+2?", "--max-tokens", 20, env=PYTHON).out.strip() == "4"
 
 
+def test_an_end_that_the_tokenizer_hides_is_refused(place):
+    """As in older files of Llama 2, whose end is normalized, and transformers reads as if it were not."""
+    said = json.loads(TOKENIZERS["llama2"]())
+    for token in said["added_tokens"]:
+        token["normalized"] = True
+    write_tokenizer(place.folder, json.dumps(said), PLAIN.replace("m.content + ' '", "m.content + '<|im_end|>'"))
+    write_lines(place, [{"messages": messages_of([("human", "Hi"), ("gpt", "Hello.")])}])
+    refuse(place, "tokenizer.json: the chat template writes .<.im_end.>., which is no token there")
+
+
 def test_a_prompt_that_no_answer_begins_with_is_named(place, tokenizer_json):
     """As DeepSeek-R1-Distill's, which ends in <think>."""
     write_tokenizer(place.folder, tokenizer_json, CHATML.replace("assistant\\n' }}", "assistant\\n<think>' }}"))

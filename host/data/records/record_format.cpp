@@ -1,6 +1,7 @@
 #include "data/records/record_format.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -67,6 +68,26 @@ std::string role_of(const std::string& from) {
   return found == roles.end() ? "" : found->second;
 }
 
+// How data sets call what an instruction asks, what it is about, and its answer.
+constexpr std::array questions{"instruction", "question", "query", "problem", "prompt", "input"};
+constexpr std::array subjects{"context", "passage", "input"};
+constexpr std::array answers{"output", "response", "answer", "completion", "solution"};
+
+template <size_t count>
+std::string first_of(const Json& object, const std::array<const char*, count>& names) {
+  const auto found = std::ranges::find_if(names, [&](const char* name) { return find_field(object, name) != nullptr; });
+  return found == names.end() ? "" : *found;
+}
+
+/// "{instruction: .query, output: .response}"
+std::string renaming_of(const Json& object) {
+  const std::string question = first_of(object, questions), about = first_of(object, subjects),
+                    answer = first_of(object, answers);
+  return "{instruction: ." + (question.empty() ? "question" : question) +
+         (about.empty() || about == question ? "" : ", input: ." + about) + ", output: ." +
+         (answer.empty() ? "answer" : answer) + "}";
+}
+
 }  // namespace
 
 const std::vector<std::string>& record_formats() {
@@ -85,8 +106,8 @@ bool fits_record_format(const Json& object) {
 }
 
 std::string recognised_format(const fs::path& file) {
-  std::vector<std::string> first;  // the fields of the first object
-  std::string published;           // its data set
+  std::vector<std::string> first;   // the fields of the first object
+  std::string published, renaming;  // its data set, and a program for jq
   bool is_close = false;
   int objects = 0;
   for (LineStream lines(file, max_line_bytes);
@@ -100,16 +121,18 @@ std::string recognised_format(const fs::path& file) {
     if (found.size() > 1)
       throw Error(ExitStatus::data, file.string() + ": its records can be read as " + join_names(found) +
                                         "; choose one with data.format = \"" + found.back() + "\"");
-    is_close = is_close || has("instruction") || has("output");
+    is_close = is_close || (has("instruction") && first_of(*object, answers).empty()) ||
+               (has("output") && first_of(*object, questions).empty());
     if (objects++ > 0) continue;
     for (const auto& [name, value] : object->items()) first.push_back(name);
     published = detect_import_source(*object);
+    renaming = renaming_of(*object);
   }
   if (objects == 0 || is_close) return "instructions";
   const std::string conversion =
       published.empty()
-          ? "rename them in another file (jq -c '{instruction: .question, output: .answer}' " +
-                shell_path(file.string()) + "), or set [data] kind = \"text\" for texts without answers"
+          ? "rename them in another file (jq -c '" + renaming + "' " + shell_path(file.string()) +
+                "), or set [data] kind = \"text\" for texts without answers"
           : "convert them first: wmtp-host data prepare " + shell_path(file.string()) + " --from " + published +
                 " -o " + shell_path(fs::path(file).replace_extension(".records.jsonl").string());
   throw Error(ExitStatus::data, file.string() + ": its first records have " +

@@ -184,6 +184,7 @@ EncodedRecord RecordEncoder::encode_chat(const Record& record, const std::string
   const bool is_chatml = prompt_template == "chatml";
   const std::vector<std::string> parts = is_chatml ? chatml_parts(record) : chat_template().render(record);
   EncodedRecord encoded = encode_parts(parts);
+  if (!is_chatml) refuse_hidden_end(parts, encoded.ids);
   if (!record.weights.empty()) encoded.weights = chat_weights(record, parts, encoded);
   if (is_chatml) {
     const auto before = int32_t(begin_text(encoded.ids));
@@ -197,6 +198,17 @@ EncodedRecord RecordEncoder::encode_chat(const Record& record, const std::string
   }
   if (encoded.turns.empty()) throw LineMistake{{}, "", "the chat template writes no token of the assistant"};
   return encoded;
+}
+
+/// Error(data) if the template writes the token that ends a text, and the ids do not have it.
+void RecordEncoder::refuse_hidden_end(const std::vector<std::string>& parts, const std::vector<int32_t>& ids) const {
+  const auto id = int32_t(tokenizer_.end_of_text());
+  const std::string end = tokenizer_.piece(id);
+  const auto has_end = [&](const std::string& part) { return !end.empty() && part.find(end) != part.npos; };
+  if (std::ranges::find(ids, id) != ids.end() || std::ranges::none_of(parts, has_end)) return;
+  throw Error(ExitStatus::data, wanted_.tokenizer.string() + ": the chat template writes " + printable(end) +
+                                    ", which is no token there, so that no answer would end: wanted \"normalized\": "
+                                    "false of this token in added_tokens, as transformers reads it");
 }
 
 /// `encoded`: the ids of `parts`, with all turns.

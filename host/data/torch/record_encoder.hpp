@@ -76,6 +76,7 @@ class RecordEncoder {
   void weigh_spans(const std::string& text, const std::vector<AnswerWeights::Span>& spans, float* weights,
                    int32_t before = -1) const;
   ChatTemplate& chat_template();
+  void refuse_hidden_end(const std::vector<std::string>& parts, const std::vector<int32_t>& ids) const;
   void set_end(EncodedPrompt& prompt, const ChatPrompt& chat) const;
   /// The text that the ids stand for, and where the text of each id ends in it.
   std::string decode_with_offsets(const std::vector<int32_t>& ids, std::vector<size_t>& ends) const;

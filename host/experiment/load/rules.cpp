@@ -51,6 +51,8 @@ class Rules : RuleChecker {
     if (needs) missing_references(*needs);
     for (const auto& [table, frozen] : frozen_tables(e_)) reference_heads(table, *frozen);
     if (needs && needs->pairs) pairs();
+    if (needs && needs->prompts) prompt_targets();
+    if (needs && std::ranges::count(needs->reads, record_correct) > 0) wrong_answers();
     if (needs && needs->top_k > 0) top_k(*needs);
     if (needs && needs->signed_weights) signed_weights();
     if (needs && bound_.all_valid({"data", "data.kind"})) signals_of_data(*needs);
@@ -522,6 +524,21 @@ class Rules : RuleChecker {
     else if (e_.data.kind == DataKind::tokens && e_.train.steps > 0)
       refuse("train.steps", reads + "steps, which read every window of token files at most once",
              "set train.epochs instead, to more than 1");
+  }
+
+  /// Only records tell a prompt from what is learned.
+  void prompt_targets() {
+    if (bound_.all_valid({"data", "data.kind"}) && e_.data.kind != DataKind::records)
+      refuse("data.kind", title() + " weighs the tokens of prompts: found data of kind " +
+                              quote(to_string(e_.data.kind)) + ", which has none, wanted kind \"records\"");
+  }
+
+  void wrong_answers() {
+    if (bound_.all_valid({"data", "data.select"}) && e_.data.select == AnswerSelection::correct)
+      refuse("data.select",
+             "found select \"correct\" with auxiliary loss " + quote(e_.auxiliary_loss->plugin) +
+                 ", which reads whether answers are right: it leaves out the wrong ones",
+             "remove the key");
   }
 
   void pairs() {

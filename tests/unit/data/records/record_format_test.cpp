@@ -45,7 +45,7 @@ TEST_F(RecordFormat, ThatIsUnknownOrAmbiguousIsRefusedOnce) {
   }
   std::string message = refused(unknown);
   EXPECT_TRUE(has(message, "its first records have the fields answer and query, wanted those of one format"));
-  EXPECT_TRUE(has(message, "jq -c '{instruction: .question, output: .answer}'"));
+  EXPECT_TRUE(has(message, "jq -c '{instruction: .query, output: .answer}'"));
   EXPECT_FALSE(has(message, "\n"));
   message = refused(ambiguous);
   EXPECT_TRUE(has(message, "can be read as messages and preferences; choose one with data.format")) << message;
@@ -68,7 +68,11 @@ TEST_F(RecordFormat, OfAPublishedDataSetIsRefusedWithTheCommandThatConvertsIt) {
 TEST_F(RecordFormat, OfGsm8kHasNoOtherFieldThatAConversionWouldLose) {
   const std::string message = refused(R"({"question": "a", "context": "CREATE TABLE t", "answer": "b"})"
                                       "\n");
-  EXPECT_TRUE(has(message, "jq -c") && !has(message, "--from")) << message;
+  EXPECT_TRUE(has(message, "jq -c '{instruction: .question, input: .context, output: .answer}'")) << message;
+  EXPECT_FALSE(has(message, "--from")) << message;
+  EXPECT_TRUE(has(refused(R"({"instruction": "a", "context": "b", "response": "c", "category": "d"})"
+                          "\n"),
+                  "jq -c '{instruction: .instruction, input: .context, output: .response}'"));
 }
 
 TEST_F(RecordFormat, RefusesWhatTheAnswerIsAbout) {
