@@ -344,7 +344,9 @@ def rows_of_table(batch):
     def present(value):
         if isinstance(value, dict):
             return {name: present(one) for name, one in value.items() if one is not None}
-        return [present(one) for one in value] if isinstance(value, list) else value
+        if isinstance(value, list) and any(isinstance(one, (dict, list)) for one in value):
+            return [present(one) for one in value]
+        return value
 
     return [{name: present(value) for name, value in row.items()} for row in batch.to_pylist()]
 
