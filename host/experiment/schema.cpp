@@ -115,8 +115,8 @@ SchemaTable train_table() {
            .unset_when_empty(),
        key("ema", AT(train.ema),
            "decay rate, such as 0.999, of an exponential moving average of the trained parameters, saved at the end "
-           "in `model-ema/` beside `model/`; it begins with the initial values, of which a share of `ema` to the power "
-          "of the steps remains, and is not validated; 0: none")
+           "in `model-ema/` next to `model/`; it begins with the initial values, of which a share of `ema` to the "
+           "power of the steps remains, and is not validated; 0: none")
            .range(0, 1)
            .below(1)
            .unset_when_empty()}};

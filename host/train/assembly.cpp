@@ -180,18 +180,15 @@ void warn_of_wrong_answers(const Experiment& experiment, const ActivePipeline& p
                 "' reads nothing that tells them apart; data.select = \"correct\" leaves them out");
 }
 
-/// Pairs whose answers are in different bins of data.length_bins.
-void warn_of_lost_pairs(const Experiment& experiment, const ActivePipeline& pipeline, const Prepared& data) {
+/// Pairs whose answers are in different bins of data.length_bins. `found`: those that are trained on.
+void warn_of_lost_pairs(const Experiment& experiment, const ActivePipeline& pipeline, const Prepared& data,
+                        int64_t found) {
   if (!pipeline.needs.pairs || experiment.data.length_bins.empty()) return;
-  const auto num_pairs = [&](const Experiment& of) {
-    int64_t records = 0;
-    for (const auto& bin : select_records(of, *data.records, RecordPart::train, /*pairs=*/true).records)
-      records += int64_t(bin.size());
-    return records / 2;
-  };
   Experiment without_bins = experiment;
   without_bins.data.length_bins.clear();
-  const int64_t found = num_pairs(experiment), all = num_pairs(without_bins);
+  int64_t all = 0;
+  for (const auto& list : select_records(without_bins, *data.records, RecordPart::train, /*pairs=*/true).records)
+    all += int64_t(list.size()) / 2;
   if (found < all)
     log_warning(with_thousands(found) + " of " + counted(all, "pair") +
                 " are trained on: the answers of the others are in different bins of data.length_bins; [] keeps them");
@@ -230,13 +227,13 @@ Assembly::Assembly(Session& session, const Experiment& experiment, const RunIden
       model_(build_policy()) {
   refuse_several_answers(experiment, pipeline_, data_);
   refuse_unknown_outcomes(experiment, pipeline_, data_);
-  if (session.is_rank0()) {
-    warn_of_wrong_answers(experiment, pipeline_, data_);
-    warn_of_lost_pairs(experiment, pipeline_, data_);
-  }
   const BatchRequest request = batch_request(experiment, pipeline_, data_, session.device());
   const int64_t data_ranks = session.data_ranks();
   training_source_ = training_batches(experiment, data_, request, data_ranks);
+  if (session.is_rank0()) {
+    warn_of_wrong_answers(experiment, pipeline_, data_);
+    warn_of_lost_pairs(experiment, pipeline_, data_, training_source_->count() / 2);
+  }
   validation_source_ = validation_batches(experiment, data_, request);
   const TrainConfig& train = experiment.train;
   TrainerData data{training_source_.get(), validation_source_.get(), 0};

@@ -203,9 +203,10 @@ EncodedRecord RecordEncoder::encode_chat(const Record& record, const std::string
 /// Error(data) if the template writes the token that ends a text, and the ids do not have it.
 void RecordEncoder::refuse_hidden_end(const std::vector<std::string>& parts, const std::vector<int32_t>& ids) const {
   const auto id = int32_t(tokenizer_.end_of_text());
+  if (std::ranges::find(ids, id) != ids.end()) return;
   const std::string end = tokenizer_.piece(id);
   const auto has_end = [&](const std::string& part) { return !end.empty() && part.find(end) != part.npos; };
-  if (std::ranges::find(ids, id) != ids.end() || std::ranges::none_of(parts, has_end)) return;
+  if (std::ranges::none_of(parts, has_end)) return;
   throw Error(ExitStatus::data, wanted_.tokenizer.string() + ": the chat template writes " + printable(end) +
                                     ", which is no token there, so that no answer would end: wanted \"normalized\": "
                                     "false of this token in added_tokens, as transformers reads it");

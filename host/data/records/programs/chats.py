@@ -126,8 +126,7 @@ class Template:
         self.compiled, self.tokens = environment().from_string(text), tokens
 
     def render(self, messages, tools, prompts=False):
-        read = [with_objects(with_reasoning(message)) for message in messages]
-        return self.compiled.render(messages=read, tools=tools, documents=None, add_generation_prompt=prompts,
+        return self.compiled.render(messages=messages, tools=tools, documents=None, add_generation_prompt=prompts,
                                     **self.tokens)
 
     def prompt(self, messages, tools):
@@ -198,7 +197,7 @@ def replies(lines):
                 yield {}
             else:
                 template = templates[given["tools"] is not None]
-                chat = given["messages"], given["tools"]
+                chat = [with_objects(with_reasoning(message)) for message in given["messages"]], given["tools"]
                 if given["first"] is None:
                     yield template.prompt(*chat)
                 else:
